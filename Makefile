@@ -1,0 +1,56 @@
+# Weir's command surface: CI and people call the same targets. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml requirements.lock hatch_build.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "weir: Python 3.11 or newer is needed (PYTHON=$(PYTHON))" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: install
+install: $(READY) ## make .venv with the locked dependencies and Weir in it
+
+.PHONY: native
+native: $(READY) ## compile the C parts where their sources changed; warnings are errors
+	WEIR_STRICT=1 $(BIN)/python hatch_build.py
+
+.PHONY: demo
+demo: native ## two slices and a greedy third on one GPU (simulated where there is none)
+	$(BIN)/weir demo
+
+.PHONY: test
+test: native ## every test, after the linters
+	$(MAKE) --no-print-directory lint
+	$(BIN)/pytest
+
+.PHONY: lint
+lint: $(READY) ## ruff, mypy, import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY) ## let ruff format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: lock
+lock: $(READY) ## renew requirements.lock
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --upgrade -o requirements.lock pyproject.toml
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(VENV) build dist limiter/*.so simgpu/lib simgpu/bin

@@ -1,0 +1,1 @@
+"""The exporter: reads slices and cards, publishes Prometheus metrics, never writes."""

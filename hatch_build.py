@@ -1,0 +1,165 @@
+"""Compiles the C parts of Weir with the system's C compiler, for the wheel and for a working tree.
+
+hatchling calls `NativeBuildHook` while it builds a wheel or an editable install; `make native` runs this
+file by itself. Each artifact is rebuilt only when a source is newer than it. What it does not do: find or
+install a compiler, or link anything but libc into what is loaded into other people's programs.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(__file__).resolve().parent
+WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wstrict-prototypes",
+    "-Wmissing-prototypes",
+    "-Wold-style-definition",
+    "-Wpointer-arith",
+    "-Wvla",
+    "-Wformat=2",
+    "-Wundef",
+]
+COMMON = ["-std=gnu17", "-O2", "-g", "-fno-strict-aliasing", *WARNINGS]
+LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,now", "-Wl,-z,relro"]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One file the compiler makes: its path, its sources (globs), and the flags that are its own."""
+
+    output: str
+    sources: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    depends: tuple[str, ...] = field(default=())
+
+
+ARTIFACTS = (
+    Artifact(
+        "limiter/libweir.so",
+        ("limiter/src/*.c",),
+        (*LIBRARY, "-Wl,--version-script=limiter/src/exports.map", "-Wl,-soname,libweir.so"),
+        depends=("limiter/src/*.h", "limiter/src/exports.map"),
+    ),
+    Artifact(
+        "simgpu/lib/libcuda.so.1",
+        ("simgpu/src/engine/*.c", "simgpu/src/cuda/*.c"),
+        (*LIBRARY, "-Wl,-soname,libcuda.so.1"),
+        ("-lpthread",),
+        depends=("simgpu/src/**/*.h",),
+    ),
+    Artifact(
+        "simgpu/lib/libnvidia-ml.so.1",
+        ("simgpu/src/engine/*.c", "simgpu/src/nvml/*.c"),
+        (*LIBRARY, "-Wl,-soname,libnvidia-ml.so.1"),
+        ("-lpthread",),
+        depends=("simgpu/src/**/*.h",),
+    ),
+    Artifact(
+        "simgpu/bin/weir-load",
+        ("simgpu/src/load/*.c",),
+        libraries=("-ldl", "-lpthread", "-lm"),
+        depends=("simgpu/src/load/*.h",),
+    ),
+)
+
+
+class NativeBuildError(Exception):
+    """There is no C compiler, no CUDA header, or the compiler refused a source."""
+
+
+def include_directories() -> list[Path]:
+    """Where cuda.h and nvml.h are: beside this interpreter's packages, or in $CUDA_HOME/include."""
+    candidates = [
+        Path(path) / "nvidia/cu13/include" for path in {*sys.path, sysconfig.get_path("purelib")} if path
+    ]
+    candidates.append(Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include")
+    found = [path for path in candidates if (path / "cuda.h").exists() or (path / "nvml.h").exists()]
+    for header in ("cuda.h", "nvml.h"):
+        if not any((path / header).exists() for path in found):
+            raise NativeBuildError(
+                f"{header} not found: install nvidia-cuda-runtime and nvidia-nvml-dev, or set CUDA_HOME"
+            )
+    return found
+
+
+def compiler() -> list[str]:
+    """The C compiler's command: $CC, else cc, gcc or clang."""
+    if chosen := os.environ.get("CC"):
+        return shlex.split(chosen)
+    for name in ("cc", "gcc", "clang"):
+        if path := shutil.which(name):
+            return [path]
+    raise NativeBuildError(
+        "no C compiler: Weir compiles its limiter here; install gcc (or set CC) and try again"
+    )
+
+
+def expand(patterns: tuple[str, ...]) -> list[Path]:
+    """The files of some globs, in a stable order."""
+    return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+
+
+def build(artifact: Artifact) -> None:
+    """Compile one artifact unless it is newer than everything it is made from."""
+    output = ROOT / artifact.output
+    sources = expand(artifact.sources)
+    inputs = [*sources, *expand(artifact.depends), Path(__file__)]
+    if output.exists() and output.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
+        return
+    output.parent.mkdir(exist_ok=True)
+    strict = ["-Werror"] if os.environ.get("WEIR_STRICT") else []
+    includes = [f"-isystem{path}" for path in include_directories()]
+    partial = output.with_name(output.name + ".partial")
+    command = [*compiler(), *COMMON, *strict, *includes, *artifact.flags, "-o", str(partial)]
+    command += [str(path.relative_to(ROOT)) for path in sources] + list(artifact.libraries)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    sys.stderr.write(result.stderr)
+    if result.returncode:
+        raise NativeBuildError(f"{artifact.output}: the compiler failed: {shlex.join(command)}")
+    partial.rename(output)  # never in place: a running program may have the old one mapped
+
+
+def build_all() -> list[Artifact]:
+    """Compile every artifact whose sources are here."""
+    present = [artifact for artifact in ARTIFACTS if expand(artifact.sources)]
+    for artifact in present:
+        build(artifact)
+    return present
+
+
+class NativeBuildHook(BuildHookInterface[Any]):
+    """Builds the artifacts and puts them into the wheel."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling before it collects files."""
+        if self.target_name != "wheel":
+            return
+        artifacts = build_all()
+        build_data["pure_python"] = False
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{platform}"
+        if version != "editable":
+            build_data["force_include"].update({str(ROOT / one.output): one.output for one in artifacts})
+
+
+if __name__ == "__main__":
+    try:
+        build_all()
+    except NativeBuildError as error:
+        sys.exit(f"weir: {error}")

@@ -1,0 +1,162 @@
+/*
+ * The two pages of a slice directory: the whole format, and the only copy of it in C.
+ *
+ *   control   written by the node agent, read-only for the tenant: limits, gate, time slot.
+ *   rw/stats  written by the limiter in every process of the slice: ledger, counters, process slots.
+ *
+ * limiter/pages.py reads and writes both; tests/limiter/test_pages.py compiles this header and compares
+ * every offset with it. Readers walk the pages by the sizes and strides in the file, so a field may be
+ * appended to a struct with a bump of WEIR_PAGE_MINOR. Anything else is a new major and a new file name.
+ *
+ * All integers are little endian. Times are CLOCK_MONOTONIC nanoseconds. A deadline in the past means that
+ * what it guards does not apply: if every daemon dies, nothing stays blocked.
+ */
+#ifndef WEIR_PAGE_H
+#define WEIR_PAGE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define WEIR_CONTROL_MAGIC UINT64_C(0x4c52544352494557) /* "WEIRCTRL" */
+#define WEIR_STATS_MAGIC UINT64_C(0x5441545352494557)   /* "WEIRSTAT" */
+#define WEIR_PAGE_MAJOR 1
+#define WEIR_PAGE_MINOR 0
+
+#define WEIR_MAX_DEVICES 16
+#define WEIR_SLOTS 512       /* processes that can be attached to one slice at once */
+#define WEIR_INTENTS 8       /* ledger operations one process can have under way; the last is the reaper's */
+#define WEIR_NO_LIMIT UINT64_MAX
+#define WEIR_FULL_CORES 10000 /* basis points: no core cap */
+
+/* ---- control: one writer (the agent), guarded by a sequence lock: odd while being written ---- */
+
+enum weir_policy { WEIR_POLICY_FIXED = 0, WEIR_POLICY_BURST = 1 };
+
+struct weir_control_header {
+    uint64_t magic;
+    uint16_t major;
+    uint16_t minor;
+    uint32_t header_size;
+    uint32_t device_count;
+    uint32_t device_stride;
+    uint64_t generation;       /* minted at each container start; the stats page carries the same */
+    _Atomic uint32_t sequence; /* odd: a write is under way */
+    uint32_t policy;           /* enum weir_policy */
+    uint32_t refuse_unknown;   /* 1: allocation calls that are not accounted for are refused, 0: counted */
+    uint32_t reserved[21];
+};
+
+struct weir_control_device {
+    uint8_t uuid[16];             /* as cuDeviceGetUuid gives it */
+    uint64_t memory_limit;        /* bytes; WEIR_NO_LIMIT: none */
+    uint64_t context_bytes;       /* what one bare context costs on this card, charged when one is made */
+    uint32_t core_limit;          /* basis points of GPU time; WEIR_FULL_CORES: no cap */
+    uint32_t core_guarantee;      /* basis points */
+    uint64_t lease_deadline;      /* until then the lease's limits replace the two above where smaller */
+    uint64_t lease_memory_limit;
+    uint32_t lease_core_limit;
+    uint32_t gate;                /* 1: no launch passes until gate_deadline */
+    uint64_t gate_deadline;
+    uint64_t slot_deadline;       /* until then launches are made only inside the slot below */
+    uint64_t slot_frame;          /* ns; the phase is CLOCK_MONOTONIC modulo frame */
+    uint64_t slot_offset;
+    uint64_t slot_length;
+    uint64_t unaccounted;         /* bytes the card shows beyond the ledger; counted against the limit */
+    uint64_t unaccounted_deadline;
+    uint64_t reserved[17];
+};
+
+/* ---- stats: many writers (every thread of every process of the slice), atomics only ---- */
+
+/*
+ * A tagged word is a sum together with the operation that changed it last, so that one compare-and-swap
+ * moves both and a reaper can tell whether a process died before or after its operation took effect:
+ *
+ *   bits 63..30  the sum, in units of 512 bytes   (34 bits: 8 TiB)
+ *   bits 29..18  the intent: slot * WEIR_INTENTS + index  (12 bits)
+ *   bits 17..0   the intent's sequence number, modulo 2^18
+ */
+#define WEIR_UNIT 512
+#define WEIR_WORD_SUM_SHIFT 30
+#define WEIR_WORD_INTENT_SHIFT 18
+#define WEIR_WORD_INTENT_MASK UINT64_C(0xfff)
+#define WEIR_WORD_SEQUENCE_MASK UINT64_C(0x3ffff)
+
+enum weir_kind { /* what device memory is held for */
+    WEIR_KIND_CONTEXT,
+    WEIR_KIND_BUFFER,
+    WEIR_KIND_MANAGED,
+    WEIR_KIND_POOL,
+    WEIR_KIND_VMM,
+    WEIR_KIND_MODULE,
+    WEIR_KIND_OTHER,
+    WEIR_KINDS = 8
+};
+
+struct weir_stats_header {
+    uint64_t magic;
+    uint16_t major;
+    uint16_t minor;
+    uint32_t header_size;
+    uint32_t device_count;
+    uint32_t device_stride;
+    uint32_t slot_count;
+    uint32_t slot_stride;
+    uint64_t generation;
+    _Atomic uint64_t heartbeat; /* when the limiter last wrote anything here */
+    _Atomic uint64_t reaped;    /* slots taken back from dead processes */
+    char limiter_version[32];
+    uint64_t reserved[21];
+};
+
+struct weir_stats_device {
+    _Atomic uint64_t used;              /* tagged word: bytes held by all processes of the slice */
+    _Atomic uint64_t peak_bytes;
+    _Atomic uint64_t balance;           /* pacing: the time at which the budget is even (see pacer.h) */
+    _Atomic uint64_t gpu_time;          /* ns in which a kernel of the slice was resident, as measured by events */
+    _Atomic uint64_t throttled_time;    /* ns in which launches were held back */
+    _Atomic uint64_t periods;           /* pacing decisions */
+    _Atomic uint64_t throttled_periods; /* … of which these had to wait */
+    _Atomic uint64_t launches;
+    _Atomic uint64_t last_launch;       /* ns, CLOCK_MONOTONIC */
+    _Atomic uint64_t waiting;           /* ns, CLOCK_MONOTONIC: when a launch last had to wait */
+    _Atomic uint64_t longest_kernel;    /* ns, the longest single launch measured */
+    _Atomic uint64_t allocations;
+    _Atomic uint64_t frees;
+    _Atomic uint64_t denied_limit;      /* allocations refused by the limit */
+    _Atomic uint64_t denied_device;     /* … by the card itself */
+    _Atomic uint64_t denied_policy;     /* … because they could not be accounted for */
+    _Atomic uint64_t denied_bytes;
+    _Atomic uint64_t uncovered;         /* calls that take device memory in a way not accounted for yet */
+    _Atomic uint64_t hook_errors;
+    _Atomic uint64_t intent_waits;      /* ledger operations that found every intent of the process taken */
+    uint64_t reserved[12];
+};
+
+struct weir_intent { /* one ledger operation under way */
+    _Atomic uint64_t sequence; /* 0 when never used; odd while an operation is under way */
+    _Atomic int64_t delta;     /* bytes */
+    _Atomic uint32_t device;
+    _Atomic uint32_t kind;
+    _Atomic uint64_t applied; /* the sequence whose delta is in the device's sum */
+    _Atomic uint64_t folded;  /* the sequence whose delta is in the slot's sum */
+};
+
+enum weir_slot_state { WEIR_SLOT_FREE = 0, WEIR_SLOT_ATTACHED = 1 };
+
+/* A slot is alive while somebody holds the open-file-description lock on the byte at its own offset. */
+struct weir_slot_header {
+    _Atomic uint32_t state; /* enum weir_slot_state */
+    uint32_t pid;           /* in the process's own PID namespace */
+    uint64_t attached;
+    struct weir_intent intents[WEIR_INTENTS];
+    uint64_t reserved[22];
+};
+
+struct weir_slot_device { /* follows the slot header, once for each device */
+    _Atomic uint64_t used; /* tagged word: this process's part of the device's sum */
+    _Atomic uint64_t kind_bytes[WEIR_KINDS];
+    uint64_t reserved[7];
+};
+
+#endif
