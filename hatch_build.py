@@ -5,8 +5,6 @@ file by itself. Each artifact is rebuilt only when a source is newer than it. Wh
 install a compiler, or link anything but libc into what is loaded into other people's programs.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
