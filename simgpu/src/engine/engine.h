@@ -1,0 +1,296 @@
+/*
+ * The simulated machine: everything its processes share, and the only way to touch it.
+ *
+ * One file in /dev/shm holds the cards, the processes, their memory and their queued work. Both libraries
+ * (libcuda.so.1, libnvidia-ml.so.1) map it and link these functions. There is no daemon: whoever holds the
+ * lock first advances the cards to the present, so a card is as far as the last look at it, never behind.
+ *
+ * Invariants. The lock is never held while waiting. Nothing outside engine/ writes a field of these structs
+ * without holding it. What is derived (sums, active channels) can be rebuilt from what is not, and is, when
+ * a process died holding the lock. Times are CLOCK_MONOTONIC nanoseconds.
+ *
+ * What it does not do: know CUDA's or NVML's types. Results are 0 or a negative errno.
+ */
+#ifndef SIMGPU_ENGINE_H
+#define SIMGPU_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "model.h"
+
+#define SIM_MAGIC UINT64_C(0x5550474d49535257) /* "WRSIMGPU" */
+#define SIM_LAYOUT 1                           /* bump when any struct below changes its size or meaning */
+
+#define SIM_DEVICES 16
+#define SIM_PROCESSES 512
+#define SIM_CHANNELS 2048  /* streams of all contexts of all processes */
+#define SIM_QUEUE 1024     /* operations a channel can hold; a launch into a full one waits */
+#define SIM_EVENTS 65536
+#define SIM_FAULTS 32
+#define SIM_XIDS 64
+#define SIM_MIG_SLICES 7
+#define SIM_NONE UINT32_MAX
+
+#define SIM_BUCKET_NS UINT64_C(10000000) /* utilisation is kept in steps of 10 ms … */
+#define SIM_BUCKETS 256                  /* … for 2.56 s: NVML looks back over about 1.3 s */
+
+/* ---- memory ---- */
+
+enum sim_memory_kind { /* what device memory is held for, one sum each */
+    SIM_MEMORY_CONTEXT,
+    SIM_MEMORY_BUFFER,  /* cuMemAlloc and relatives, arrays, pools, physical handles: all that NVML shows */
+    SIM_MEMORY_MODULE,
+    SIM_MEMORY_MANAGED, /* takes the card's memory, yet NVML leaves it out of a process's figure */
+    SIM_MEMORY_KINDS
+};
+
+/* ---- utilisation ---- */
+
+struct sim_history { /* busy nanoseconds in the last SIM_BUCKETS steps; bucket b is at b % SIM_BUCKETS */
+    uint64_t newest; /* number of the newest bucket: time / SIM_BUCKET_NS */
+    uint64_t total;  /* ns busy since the beginning */
+    uint32_t busy[SIM_BUCKETS];
+};
+
+/* ---- processes ---- */
+
+struct sim_process_device { /* what one process holds and does on one card */
+    uint64_t memory[SIM_MEMORY_KINDS];
+    uint32_t contexts; /* contexts that exist now; 0: NVML doesn't list the process on this card */
+    uint32_t runnable; /* derived: its channels whose first operation wants the compute engine */
+    struct sim_history history;
+};
+
+struct sim_process {
+    uint32_t in_use;
+    uint32_t generation; /* changes when the slot is given to another process */
+    pid_t pid;           /* getpid() + SIMGPU_PID_OFFSET: what NVML reports */
+    uint32_t wake;       /* futex: changed when an operation of this process needs its helper thread */
+    uint32_t host_queued; /* host functions queued and not yet run */
+    uint64_t started;
+    char name[256]; /* of the executable */
+    struct sim_process_device device[SIM_DEVICES];
+};
+
+/* ---- the timeline ---- */
+
+enum sim_op_type {
+    SIM_OP_KERNEL,       /* wants the compute engine for `duration` */
+    SIM_OP_COPY,         /* takes `duration`; beside kernels, on a copy engine */
+    SIM_OP_RECORD,       /* event `target` reaches `sequence`, now */
+    SIM_OP_WAIT_EVENT,   /* holds the channel until event `target` has reached `sequence` */
+    SIM_OP_WAIT_CHANNEL, /* … until channel `target` (of that `generation`) has completed `sequence` ops */
+    SIM_OP_HOST,         /* holds the channel until the process's helper ran `function(argument)` */
+    SIM_OP_MARK          /* takes no time */
+};
+
+struct sim_op {
+    uint32_t type; /* enum sim_op_type */
+    uint32_t target;
+    uint32_t generation;
+    uint32_t flags; /* the owner's own */
+    uint64_t sequence;
+    uint64_t duration; /* ns */
+    uint64_t ends_at;  /* sum of all durations of the channel up to and with this one */
+    uint64_t function; /* addresses in the owner's address space */
+    uint64_t argument;
+    uint64_t submitted; /* when */
+};
+
+struct sim_channel { /* a stream: its operations run in order */
+    uint32_t in_use;
+    uint32_t generation;
+    uint32_t process;
+    uint32_t device;
+    int32_t priority;     /* smaller is more urgent, as in CUDA */
+    uint32_t started;     /* derived: the first operation has begun (see timeline.c) */
+    uint32_t active;      /* derived: it is in its device's list of channels with work */
+    uint32_t running_host; /* the helper is inside this channel's host function */
+    uint64_t submitted;   /* operations ever queued */
+    uint64_t completed;   /* … and done: submitted - completed are in the ring */
+    uint64_t queued_ns;   /* sum of durations ever queued */
+    uint64_t done_ns;     /* … and of those done */
+    uint64_t ready_at;    /* when its first operation became the first */
+    uint64_t finish_at;   /* a copy's end, once begun */
+    uint64_t remaining;   /* a kernel's ns left to run */
+    struct sim_op ops[SIM_QUEUE];
+};
+
+struct sim_event {
+    uint32_t in_use;
+    uint32_t process;
+    uint32_t references;  /* operations in queues that name it; a destroyed event's slot waits for 0 */
+    uint32_t destroyed;
+    uint64_t recorded;    /* sequence of the latest record queued; 0: never recorded */
+    uint64_t reached;     /* sequence of the latest record done */
+    uint64_t time;        /* of that one, on the simulated timeline */
+    uint32_t channel;     /* where the latest record was queued … */
+    uint32_t generation;
+    uint64_t position;    /* … and its place there (a ticket) */
+};
+
+/* A place in a channel. It is done when the channel has completed that many, or is another's by now. */
+struct sim_ticket {
+    uint32_t channel;
+    uint32_t generation;
+    uint64_t position;
+};
+
+/* ---- cards ---- */
+
+struct sim_mig { /* one MIG device of a card in MIG mode */
+    uint32_t in_use;
+    uint32_t compute_slices; /* of 7 */
+    uint32_t memory_slices;  /* of 8 */
+    uint32_t gpu_instance;
+    uint32_t compute_instance;
+    uint8_t uuid[16];
+};
+
+struct sim_device {
+    uint8_t uuid[16];
+    uint32_t pci_domain, pci_bus, pci_device;
+    uint32_t lost;       /* fell off the bus: CUDA says unavailable, NVML says lost */
+    uint32_t mig_mode;
+    struct sim_mig mig[SIM_MIG_SLICES];
+    uint64_t used;       /* derived: sum of all processes' memory, the driver's own reserve not in it */
+    struct sim_history history; /* any kernel resident */
+    /* the compute engine */
+    uint32_t turn;       /* the process whose turn it is, or SIM_NONE */
+    uint32_t running;    /* the channel whose kernel runs, or SIM_NONE */
+    uint64_t turn_ends;  /* when another process that has work gets its turn */
+    uint64_t clock;      /* how far the engine was advanced */
+    uint64_t remainder;  /* ns of contended time not yet credited as work (exact fractions) */
+    uint32_t competitors; /* derived: processes with runnable > 0 */
+    uint32_t active_count;
+    uint32_t active[SIM_CHANNELS]; /* derived: channels of this card that have work */
+};
+
+struct sim_xid {
+    uint64_t time;
+    uint32_t device;
+    uint32_t xid;
+};
+
+struct sim_fault {
+    char function[64];  /* without version suffix: cuMemAlloc serves cuMemAlloc_v2; "*" serves all */
+    uint32_t remaining; /* calls that will still fail */
+    int32_t result;     /* what they return */
+    int32_t pid;        /* as in struct sim_process; 0: any */
+};
+
+struct sim_state {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t size_check; /* sizeof(struct sim_state) folded to 32 bits */
+    char machine[32];    /* "h200:2" */
+    pthread_mutex_t mutex;
+    uint32_t device_count;
+    _Atomic uint32_t fault_count; /* faults with calls left, so that a call without faults pays one load */
+    _Atomic uint32_t lost_count;  /* devices that are lost */
+    uint32_t repairs;             /* times a process died holding the lock */
+    uint64_t last_reap;
+    uint64_t next_event; /* derived: nothing happens on any card before this */
+    uint64_t boot;       /* when the machine was made */
+    struct sim_fault faults[SIM_FAULTS];
+    struct sim_xid xids[SIM_XIDS];
+    _Atomic uint32_t xid_count; /* ever; the newest is at (xid_count - 1) % SIM_XIDS; a futex to wait on */
+    uint32_t event_hint;        /* where to look for a free event first */
+    uint32_t channel_limit;     /* channels beyond were never used */
+    uint32_t process_limit;     /* process slots beyond were never used */
+    struct sim_device devices[SIM_DEVICES];
+    struct sim_process processes[SIM_PROCESSES];
+    struct sim_event events[SIM_EVENTS];
+    struct sim_channel channels[SIM_CHANNELS];
+};
+
+/* ---- attaching (state.c, process.c) ---- */
+
+enum sim_role {
+    SIM_OBSERVER, /* NVML: looks, holds nothing, is not in the process table */
+    SIM_CLIENT    /* CUDA: gets a slot in the process table */
+};
+
+/*
+ * Map the machine, making it if this is the first process. Repeated calls are free. Returns 0, or a negative
+ * errno after one line on stderr. A fork's child is not attached: an observer may attach again there; a
+ * client gets -ECHILD, as CUDA refuses it.
+ */
+int sim_attach(enum sim_role role);
+bool sim_attached(void); /* cheap; false in the child of a fork */
+bool sim_forked(void);   /* the parent was attached as a client */
+
+extern struct sim_state *sim_machine;       /* NULL until attached */
+extern const struct sim_model *sim_hardware; /* this machine's constants */
+struct sim_process *sim_self(void);         /* the caller's slot; NULL for an observer */
+uint32_t sim_self_index(void);
+
+/* ---- the lock (lock.c) ---- */
+
+uint64_t sim_now(void);
+uint64_t sim_lock(void); /* lock, forget dead processes now and then, advance all cards; returns now */
+void sim_unlock(void);
+void sim_reap(void); /* with the lock held: forget processes that have died, without waiting for the next turn */
+
+/* ---- memory (memory.c): lock held by the callee, not the caller ---- */
+
+/* Charge the calling process and the card. -ENOMEM when the card has not that much left; charges nothing then. */
+int sim_memory_take(uint32_t device, enum sim_memory_kind kind, uint64_t bytes);
+void sim_memory_give(uint32_t device, enum sim_memory_kind kind, uint64_t bytes);
+void sim_memory_info(uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes); /* what cuMemGetInfo says */
+/* With the lock held: NVML's figure for one process: all kinds but managed. */
+uint64_t sim_process_visible(const struct sim_process *process, uint32_t device);
+
+/* ---- utilisation (history.c): lock held by the caller ---- */
+
+void sim_history_add(struct sim_history *history, uint64_t from, uint64_t to);
+uint64_t sim_history_busy(const struct sim_history *history, uint64_t from, uint64_t to); /* ns, to 10 ms */
+
+/* ---- channels (channel.c): lock held by the caller ---- */
+
+uint32_t sim_channel_create(uint32_t device, int32_t priority); /* SIM_NONE: all are taken */
+void sim_channel_destroy(uint32_t channel);                     /* drops what is still queued */
+bool sim_channel_idle(uint32_t channel);
+bool sim_channel_full(uint32_t channel, uint32_t wanted); /* has no room for so many more */
+struct sim_ticket sim_channel_push(uint32_t channel, const struct sim_op *op, uint64_t now);
+struct sim_ticket sim_channel_last(uint32_t channel); /* the latest operation queued */
+bool sim_ticket_done(struct sim_ticket ticket);
+uint64_t sim_ticket_estimate(struct sim_ticket ticket, uint64_t now); /* no earlier than this; now if unknown */
+
+/* ---- events (event.c): lock held by the caller ---- */
+
+uint32_t sim_event_create(void); /* SIM_NONE: all are taken */
+void sim_event_destroy(uint32_t event);
+struct sim_ticket sim_event_record(uint32_t event, uint32_t channel, uint64_t now);
+void sim_event_wait(uint32_t event, uint32_t channel, uint64_t now); /* the channel waits for the latest record */
+bool sim_event_done(uint32_t event);
+
+/* ---- the cards' progress (timeline.c): lock held by the caller ---- */
+
+void sim_advance(struct sim_state *machine, const struct sim_model *model, uint64_t now);
+void sim_timeline_rebuild(struct sim_state *machine, const struct sim_model *model, uint64_t now); /* all that is derived */
+void sim_channel_drop(struct sim_state *machine, uint32_t channel, uint64_t now);
+
+/* ---- waiting (wait.c): lock NOT held ---- */
+
+void sim_wait_ticket(struct sim_ticket ticket); /* sleeps until it is done */
+uint64_t sim_lock_with_room(uint32_t channel, uint32_t wanted); /* as sim_lock, once so many more fit in */
+void sim_sleep_until(uint64_t when);
+
+/* ---- host functions (host.c) ---- */
+
+/* With the lock held: queue function(argument), run by a helper thread of this process in the channel's order. */
+struct sim_ticket sim_host_push(uint32_t channel, void (*function)(void *), void *argument, uint64_t now);
+
+/* ---- faults (fault.c) ---- */
+
+/* At the top of every entry point: the injected result for this function, or 0. Costs one load when none is set. */
+int sim_fault(const char *function);
+bool sim_device_lost(uint32_t device);
+void sim_xid_raise(uint32_t device, uint32_t xid); /* lock held by the caller */
+
+#endif
