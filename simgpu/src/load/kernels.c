@@ -1,0 +1,123 @@
+/*
+ * The two kernels, as PTX that any card since 2014 takes, and how long they take.
+ *
+ * weir_spin(ns, iterations) does a fixed amount of dependent arithmetic: work, not waiting, so that a kernel
+ * which the driver switches out for another process's turn still has its own rest to do. How many iterations
+ * make a nanosecond is calibrated at the start. With 0 iterations it waits until %globaltimer has moved by ns,
+ * which ticks in about 1 us and counts the neighbour's turns. A simulated card runs no PTX: it takes the first
+ * argument for the duration.
+ */
+#include <stddef.h>
+
+#include "load.h"
+
+#define CALIBRATION_SHORT_NS 200000 /* both below a driver's time slice (about 2 ms) */
+#define CALIBRATION_LONG_NS 600000
+#define CALIBRATION_ITERATIONS_PER_NS 0.1 /* a first guess; the measured rate replaces it */
+#define CALIBRATION_ROUNDS 24
+#define CALIBRATION_AGREE 0.01
+
+static const char ptx[] =
+    ".version 6.0\n"
+    ".target sm_52\n"
+    ".address_size 64\n"
+    "\n"
+    ".visible .entry weir_empty()\n"
+    "{\n"
+    "    ret;\n"
+    "}\n"
+    "\n"
+    ".visible .entry weir_spin(.param .u64 ns, .param .u64 iterations)\n"
+    "{\n"
+    "    .shared .align 4 .u32 sink;\n"
+    "    .reg .pred %p<3>;\n"
+    "    .reg .u32 %r<2>;\n"
+    "    .reg .u64 %rd<6>;\n"
+    "    ld.param.u64 %rd1, [ns];\n"
+    "    ld.param.u64 %rd2, [iterations];\n"
+    "    setp.ne.u64 %p1, %rd2, 0;\n"
+    "    @%p1 bra WORK_BEGIN;\n"
+    "    mov.u64 %rd3, %globaltimer;\n"
+    "CLOCK:\n"
+    "    mov.u64 %rd4, %globaltimer;\n"
+    "    sub.u64 %rd5, %rd4, %rd3;\n"
+    "    setp.lt.u64 %p1, %rd5, %rd1;\n"
+    "    @%p1 bra CLOCK;\n"
+    "    ret;\n"
+    "WORK_BEGIN:\n"
+    "    cvt.u32.u64 %r1, %rd1;\n"
+    "WORK:\n"
+    "    mad.lo.u32 %r1, %r1, 1664525, 1013904223;\n"
+    "    sub.u64 %rd2, %rd2, 1;\n"
+    "    setp.ne.u64 %p2, %rd2, 0;\n"
+    "    @%p2 bra WORK;\n"
+    "    st.volatile.shared.u32 [sink], %r1;\n" /* else the loop has no effect and is removed */
+    "    ret;\n"
+    "}\n";
+
+static CUresult launch(CUfunction function, const struct options *options, unsigned grid, CUstream stream,
+                       void **arguments) {
+    if (options->cooperative)
+        return driver.cuLaunchCooperativeKernel(function, grid, 1, 1, 32, 1, 1, 0, stream, arguments);
+    if (options->extended) {
+        CUlaunchConfig config = {.gridDimX = grid, .gridDimY = 1, .gridDimZ = 1,
+                                 .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1, .hStream = stream};
+        return driver.cuLaunchKernelEx(&config, function, arguments, NULL);
+    }
+    return driver.cuLaunchKernel(function, grid, 1, 1, 32, 1, 1, 0, stream, arguments, NULL);
+}
+
+CUresult kernels_launch(struct kernels *kernels, const struct options *options, CUstream stream) {
+    void *arguments[] = {&kernels->ns, &kernels->iterations};
+    bool spins = kernels->chosen == kernels->spin;
+    return launch(kernels->chosen, options, kernels->grid, stream, spins ? arguments : NULL);
+}
+
+/* Milliseconds that one spin of about `ns` takes between two events. */
+static float timed_spin(const struct kernels *kernels, const struct options *options, CUevent before,
+                        CUevent after, uint64_t ns) {
+    uint64_t iterations = (uint64_t)((double)ns * CALIBRATION_ITERATIONS_PER_NS);
+    void *arguments[] = {&ns, &iterations};
+    float elapsed;
+    CHECK(driver.cuEventRecord(before, NULL));
+    CHECK(launch(kernels->spin, options, kernels->grid, NULL, arguments));
+    CHECK(driver.cuEventRecord(after, NULL));
+    CHECK(driver.cuEventSynchronize(after));
+    CHECK(driver.cuEventElapsedTime(&elapsed, before, after));
+    return elapsed;
+}
+
+/*
+ * Iterations for one nanosecond: the difference of a long and a short spin, so that the cost of a launch
+ * drops out, each the shortest of several, so that the clock has come up and no neighbour's turn is in it.
+ */
+static double calibrate(const struct kernels *kernels, const struct options *options) {
+    CUevent before, after;
+    CHECK(driver.cuEventCreate(&before, CU_EVENT_DEFAULT));
+    CHECK(driver.cuEventCreate(&after, CU_EVENT_DEFAULT));
+    float best_short = 1e9f, best_long = 1e9f;
+    int agreed = 0;
+    for (int round = 0; round < CALIBRATION_ROUNDS && agreed < 3; round++) {
+        float one = timed_spin(kernels, options, before, after, CALIBRATION_SHORT_NS);
+        float two = timed_spin(kernels, options, before, after, CALIBRATION_LONG_NS);
+        agreed = two > best_long * (1 - CALIBRATION_AGREE) ? agreed + 1 : 0;
+        best_short = one < best_short ? one : best_short;
+        best_long = two < best_long ? two : best_long;
+    }
+    double measured_ns = ((double)best_long - (double)best_short) * 1e6;
+    double iterations = (CALIBRATION_LONG_NS - CALIBRATION_SHORT_NS) * CALIBRATION_ITERATIONS_PER_NS;
+    return measured_ns > 0 ? iterations / measured_ns : 0;
+}
+
+void kernels_load(struct kernels *kernels, const struct options *options) {
+    CUmodule module;
+    CHECK(driver.cuModuleLoadData(&module, ptx));
+    CHECK(driver.cuModuleGetFunction(&kernels->spin, module, "weir_spin"));
+    CHECK(driver.cuModuleGetFunction(&kernels->empty, module, "weir_empty"));
+    kernels->chosen = options->kernel_us > 0 ? kernels->spin : kernels->empty;
+    kernels->grid = (unsigned)options->grid;
+    kernels->ns = (uint64_t)(options->kernel_us * 1000);
+    kernels->iterations = 0;
+    if (options->kernel_us > 0 && !options->no_calibrate && options_launches(options))
+        kernels->iterations = (uint64_t)((double)kernels->ns * calibrate(kernels, options));
+}
