@@ -1,0 +1,94 @@
+/*
+ * What the files of the simulated libcuda share: entry checks, contexts, streams, and submitting work.
+ *
+ * Every exported function starts with sim_enter or sim_enter_context and returns what they refuse with.
+ * Contexts and streams are objects of one process (CUcontext and CUstream point at them); their lists are
+ * changed under the machine's lock, which is also what orders launches. Nobody holds it while waiting.
+ *
+ * What it does not do: know memory. Copies, allocations and their stream order are memory.h's.
+ */
+#ifndef SIMGPU_DRIVER_H
+#define SIMGPU_DRIVER_H
+
+#define __CUDA_API_VERSION_INTERNAL /* cuda.h then declares every version by its real name */
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../engine/engine.h"
+
+#define SIM_EXPORT __attribute__((visibility("default")))
+
+struct sim_graph;
+
+/* A CUcontext. `device` is the card's ordinal in this process's CUDA_VISIBLE_DEVICES order … */
+struct sim_context {
+    uint32_t magic;
+    CUdevice ordinal;
+    uint32_t device; /* … and this its index in the machine */
+    bool primary;
+    bool destroyed;
+    unsigned flags;
+    uint64_t id;
+    size_t limits[16];
+    CUfunc_cache cache_config;
+    CUsharedconfig shared_config;
+    struct sim_stream *streams; /* all of them, the legacy one too */
+    struct sim_stream *legacy;
+    struct sim_context *next; /* of all live contexts */
+};
+
+/* A CUstream. NULL and CU_STREAM_LEGACY mean the context's legacy one, CU_STREAM_PER_THREAD the thread's. */
+struct sim_stream {
+    uint32_t magic;
+    uint32_t channel;
+    struct sim_context *context;
+    unsigned flags; /* CU_STREAM_NON_BLOCKING */
+    int priority;
+    uint64_t id;
+    uint64_t joined;          /* legacy ordering: how much of the other side was already waited for */
+    struct sim_capture *capture; /* non-NULL while it captures */
+    struct sim_stream *next;  /* of the context */
+};
+
+/* ---- entry ---- */
+
+/* Initialised, not forked, no injected fault; otherwise the error to return. Pass __func__. */
+CUresult sim_enter(const char *function);
+/* … and the calling thread has a live current context on a card that is not lost. */
+CUresult sim_enter_context(const char *function, struct sim_context **context);
+
+/* ---- contexts and devices ---- */
+
+struct sim_context *sim_current(void);                                 /* NULL: none */
+CUresult sim_context_resolve(CUcontext handle, struct sim_context **context); /* NULL: the current one */
+CUresult sim_device_resolve(CUdevice ordinal, uint32_t *device);       /* INVALID_DEVICE when there is none */
+CUdevice sim_device_ordinal(uint32_t device);                          /* the reverse; -1: not visible */
+int sim_device_visible_count(void);
+/* The context that copies between cards and frees run in: the device's primary or any other; NULL: none. */
+struct sim_context *sim_context_of_device(uint32_t device);
+
+/* ---- streams ---- */
+
+/* `per_thread`: what NULL means to the caller (the _ptsz and _ptds entry points). */
+CUresult sim_stream_resolve(CUstream handle, bool per_thread, struct sim_stream **stream);
+
+/* Queue one operation, ordered with the legacy stream as CUDA says; waits while the queue is full. */
+CUresult sim_submit(struct sim_stream *stream, const struct sim_op *op, struct sim_ticket *ticket);
+/* Queue `duration` ns beside the kernels (a copy, a memset). */
+CUresult sim_submit_copy(struct sim_stream *stream, uint64_t duration, struct sim_ticket *ticket);
+/* Wait until all that is queued on the stream (legacy: and on its blocking streams) is done. */
+CUresult sim_stream_drain(struct sim_stream *stream);
+/* Wait for everything queued in the context. */
+CUresult sim_context_drain(struct sim_context *context);
+
+/* ---- capture (capture.c): see graph.h for adding nodes ---- */
+
+bool sim_stream_capturing(const struct sim_stream *stream);
+/* For calls that are forbidden while any capture in the thread's mode is under way (cuMemAlloc, synchronous
+ * copies, synchronize …): CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and the capture is spoilt. */
+CUresult sim_capture_forbids(void);
+/* A synchronous call that uses the legacy stream: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a blocking one captures. */
+CUresult sim_capture_forbids_legacy(struct sim_context *context);
+
+#endif
