@@ -32,17 +32,23 @@ WARNINGS = [
 ]
 COMMON = ["-std=gnu17", "-O2", "-g", "-fno-strict-aliasing", *WARNINGS]
 LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,now", "-Wl,-z,relro"]
+# A driver answers with its own functions and calls its own, whatever an interposer preloads.
+DRIVER = ["-Wl,-Bsymbolic"]
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One file the compiler makes: its path, its sources (globs), and the flags that are its own."""
+    """One file the compiler makes: its path, its sources (globs), and the flags that are its own.
+
+    `generator` is a module of this tree that writes some of the sources first: `python -m MODULE CC FLAG…`.
+    """
 
     output: str
     sources: tuple[str, ...]
     flags: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     depends: tuple[str, ...] = field(default=())
+    generator: str = ""
 
 
 ARTIFACTS = (
@@ -55,14 +61,15 @@ ARTIFACTS = (
     Artifact(
         "simgpu/lib/libcuda.so.1",
         ("simgpu/src/engine/*.c", "simgpu/src/cuda/*.c"),
-        (*LIBRARY, "-Wl,-soname,libcuda.so.1"),
+        (*LIBRARY, *DRIVER, "-Wl,-soname,libcuda.so.1"),
         ("-lpthread",),
         depends=("simgpu/src/**/*.h",),
+        generator="simgpu.generate",
     ),
     Artifact(
         "simgpu/lib/libnvidia-ml.so.1",
         ("simgpu/src/engine/*.c", "simgpu/src/nvml/*.c"),
-        (*LIBRARY, "-Wl,-soname,libnvidia-ml.so.1"),
+        (*LIBRARY, *DRIVER, "-Wl,-soname,libnvidia-ml.so.1"),
         ("-lpthread",),
         depends=("simgpu/src/**/*.h",),
     ),
@@ -94,6 +101,11 @@ def include_directories() -> list[Path]:
     return found
 
 
+def include_flags() -> list[str]:
+    """What tells the compiler where they are."""
+    return [f"-isystem{path}" for path in include_directories()]
+
+
 def compiler() -> list[str]:
     """The C compiler's command: $CC, else cc, gcc or clang."""
     if chosen := os.environ.get("CC"):
@@ -111,8 +123,17 @@ def expand(patterns: tuple[str, ...]) -> list[Path]:
     return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
 
 
+def generate(module: str) -> None:
+    """Let a module of this tree write its sources; it leaves those alone that are up to date."""
+    command = [sys.executable, "-m", module, *compiler(), *include_flags()]
+    if subprocess.run(command, cwd=ROOT, check=False).returncode:
+        raise NativeBuildError(f"{module}: could not write its sources: {shlex.join(command)}")
+
+
 def build(artifact: Artifact) -> None:
     """Compile one artifact unless it is newer than everything it is made from."""
+    if artifact.generator:
+        generate(artifact.generator)
     output = ROOT / artifact.output
     sources = expand(artifact.sources)
     inputs = [*sources, *expand(artifact.depends), Path(__file__)]
@@ -120,9 +141,8 @@ def build(artifact: Artifact) -> None:
         return
     output.parent.mkdir(exist_ok=True)
     strict = ["-Werror"] if os.environ.get("WEIR_STRICT") else []
-    includes = [f"-isystem{path}" for path in include_directories()]
     partial = output.with_name(output.name + ".partial")
-    command = [*compiler(), *COMMON, *strict, *includes, *artifact.flags, "-o", str(partial)]
+    command = [*compiler(), *COMMON, *strict, *include_flags(), *artifact.flags, "-o", str(partial)]
     command += [str(path.relative_to(ROOT)) for path in sources] + list(artifact.libraries)
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     sys.stderr.write(result.stderr)
