@@ -1,0 +1,203 @@
+"""Runs the collectors in the background and keeps the newest rendered page.
+
+Each collector has a thread of its own, so a driver that hangs holds up nobody else; a publisher renders
+whenever the slices were read, and once a period in any case. A collector that fails loses its `success`, and
+its last good value goes on being served until it is older than `max_age`; then its series vanish. Scrapes
+only ever take the finished page: they cost the sources nothing. Threads are daemons: a call that
+never returns cannot keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from exporter.accounting import Accounting, with_driver_bytes
+from exporter.collectors import Collector
+from exporter.render import Page, Renderer
+from exporter.snapshot import GpusReading, Health, SlicesReading, SliceState, Snapshot
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How often to collect and how long a value may be served. Seconds."""
+
+    period: float = 1.0
+    max_age: float = 15.0  # a few scrape intervals at most: longer would show the dead as living
+
+    def stale_after(self) -> float:
+        """Age of a page at which the exporter is no longer ready."""
+        return max(5 * self.period, 5.0)
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Where time comes from."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+
+class Watch(Generic[R]):
+    """One collector, its last good value and its health."""
+
+    def __init__(self, name: str, collector: Collector[R], clocks: Clocks) -> None:
+        self._collector = collector
+        self._clocks = clocks
+        self._good: tuple[float, R] | None = None
+        self.health = Health(name)
+
+    def step(self) -> R | None:
+        """Collect once; None if that failed."""
+        begin = self._clocks.monotonic()
+        error = ""
+        value: R | None = None
+        try:
+            value = self._collector.collect()
+        except Exception as failure:  # whatever a source does, it must not end its thread
+            error = f"{type(failure).__name__}: {failure}"
+        end = self._clocks.monotonic()
+        last = self.health.last_success
+        if value is not None:
+            self._good, last = (end, value), self._clocks.wall()
+        self.health = Health(self.health.collector, value is not None, end - begin, last, error)
+        return value
+
+    def value(self, max_age: float) -> R | None:
+        """The last good value, unless it is too old."""
+        good = self._good
+        return good[1] if good and self._clocks.monotonic() - good[0] <= max_age else None
+
+
+class _Accounted:
+    """The slices with their accounting, kept as one value: neither is ever newer than the other."""
+
+    def __init__(self, slices: Collector[SlicesReading], clocks: Clocks) -> None:
+        self._slices = slices
+        self._clocks = clocks
+        self._accounting = Accounting()
+
+    def collect(self) -> tuple[SlicesReading, tuple[SliceState, ...]]:
+        reading = self._slices.collect()
+        return reading, self._accounting.advance(reading.containers, self._clocks.monotonic())
+
+
+class Collection:
+    """All collectors, and the page made of them."""
+
+    def __init__(
+        self,
+        slices: Collector[SlicesReading],
+        nvml: Collector[GpusReading],
+        renderer: Renderer,
+        settings: Settings | None = None,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._clocks = clocks or Clocks()
+        self._slices = Watch("slices", _Accounted(slices, self._clocks), self._clocks)
+        self._nvml = Watch("nvml", nvml, self._clocks)
+        self._renderer = renderer
+        self._threads: list[threading.Thread] = []
+        self._published: tuple[float, Snapshot, Page] | None = None
+        self._stop = threading.Event()
+        self._fresh = threading.Event()
+
+    def start(self) -> None:
+        """Start the threads; the first page is there soon after."""
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(self._step_slices,), name="slices", daemon=True),
+            threading.Thread(target=self._repeat, args=(self._step_nvml,), name="nvml", daemon=True),
+            threading.Thread(target=self._publish_for_ever, name="publish", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask the threads to end; waits for none of them."""
+        self._stop.set()
+        self._fresh.set()
+
+    def collect_once(self) -> Snapshot:
+        """Run every collector and publish, in the caller's thread."""
+        self._step_nvml()
+        self._step_slices()
+        self.publish()
+        return self.snapshot()
+
+    def publish(self) -> None:
+        """Render the newest values."""
+        snapshot = self.snapshot()
+        self._published = (self._clocks.monotonic(), snapshot, self._renderer.render(snapshot))
+
+    def snapshot(self) -> Snapshot:
+        """The newest values, without those that are too old."""
+        max_age = self.settings.max_age
+        accounted, gpus = self._slices.value(max_age), self._nvml.value(max_age) or GpusReading()
+        health = (self._slices.health, self._nvml.health)
+        if accounted is None:
+            return Snapshot(self._clocks.wall(), gpus=gpus, health=health)
+        slices, states = accounted
+        return Snapshot(
+            self._clocks.wall(),
+            with_driver_bytes(states, gpus),
+            slices.containers,
+            slices.regions,
+            slices.torn_reads,
+            gpus,
+            health,
+        )
+
+    @property
+    def page(self) -> Page | None:
+        """The newest page; None before the first."""
+        return self._published[2] if self._published else None
+
+    @property
+    def published(self) -> tuple[float, Snapshot] | None:
+        """The snapshot on the newest page, and its age in seconds."""
+        if not self._published:
+            return None
+        return self._clocks.monotonic() - self._published[0], self._published[1]
+
+    def problem(self) -> str:
+        """Why the exporter is not ready, or an empty string: every collector worked, a moment ago."""
+        if not self.published:
+            return "nothing collected yet"
+        age, snapshot = self.published
+        if age > self.settings.stale_after():
+            return f"the last collection is {age:.0f} s old"
+        return "; ".join(
+            f"{one.collector}: {one.error or 'not collected yet'}"
+            for one in snapshot.health
+            if not one.success
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Every thread that was started is running. Says nothing about what the sources answer."""
+        return all(thread.is_alive() for thread in self._threads)
+
+    def _step_slices(self) -> None:
+        if self._slices.step() is not None:
+            self._fresh.set()
+
+    def _step_nvml(self) -> None:
+        self._nvml.step()
+
+    def _repeat(self, body: Callable[[], None]) -> None:
+        while not self._stop.is_set():
+            begin = time.monotonic()
+            body()
+            self._stop.wait(max(0.0, begin + self.settings.period - time.monotonic()))
+
+    def _publish_for_ever(self) -> None:
+        while not self._stop.is_set():
+            self._fresh.wait(self.settings.period)
+            self._fresh.clear()
+            self.publish()

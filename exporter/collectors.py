@@ -1,0 +1,43 @@
+"""The collectors: each reads one source, whole, when it is asked to; any exception it raises is a failure.
+
+`NvmlCollector` opens the driver when it first needs it and again after a failure, so an exporter that starts
+before the driver finds it later. `SlicesCollector` is in slices.py. Collectors keep no clock, no thread and
+no history: collection.py runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from exporter.snapshot import GpusReading, GpuState
+from weir.nvml import Gpu, Nvml
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Collector(Protocol[R_co]):
+    """One source of numbers."""
+
+    def collect(self) -> R_co:
+        """Everything the source says now. May raise anything."""
+
+
+class NvmlCollector:
+    """Cards and the processes on them."""
+
+    def __init__(self, open_nvml: Callable[[], Nvml]) -> None:
+        self._open = open_nvml
+        self._nvml: Nvml | None = None
+
+    def collect(self) -> GpusReading:
+        try:
+            nvml = self._nvml = self._nvml or self._open()
+            gpus = tuple(self._state(nvml, gpu) for gpu in nvml.gpus())
+            return GpusReading(nvml.driver_version, nvml.cuda_version, gpus)
+        except Exception:
+            self._nvml = None  # the driver may have been reloaded under us: begin again
+            raise
+
+    def _state(self, nvml: Nvml, gpu: Gpu) -> GpuState:
+        return GpuState(gpu, nvml.reading(gpu.uuid), tuple(nvml.processes(gpu.uuid)))

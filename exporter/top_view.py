@@ -1,0 +1,89 @@
+"""How `weir top` draws a snapshot: for each card a line about it and a table of its slices.
+
+Pure: a snapshot in, something rich can print out. What nobody can say is shown as a dash, never as 0.
+"""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from exporter.snapshot import GpuState, SliceState, Snapshot
+from weir.units import format_bytes
+
+_BAR_CELLS = 20
+_DASH = "-"
+
+
+def view(snapshot: Snapshot, simulate: str | None) -> RenderableType:
+    """The whole screen."""
+    parts: list[RenderableType] = []
+    shown: set[str] = set()
+    for gpu in snapshot.gpus.gpus:
+        shown.add(gpu.gpu.uuid)
+        parts += [_card(gpu, simulate), _table(snapshot.slices_on(gpu.gpu.uuid)), ""]
+    if lost := [state for state in snapshot.slices if state.claims.gpu_uuid not in shown]:
+        parts += [Text("On cards that do not answer", style="bold yellow"), _table(lost), ""]
+    parts += [Text(f"{one.collector}: {one.error}", style="yellow") for one in snapshot.health if one.error]
+    if not snapshot.slices:
+        parts.append(Text("No slices. Make one: weir run --cores 30 --memory 4GiB -- COMMAND", style="dim"))
+    return Group(*parts)
+
+
+def _card(state: GpuState, simulate: str | None) -> Text:
+    gpu, reading = state.gpu, state.reading
+    text = Text(f"GPU {gpu.index}  {gpu.name}", style="bold")
+    if simulate:
+        text.append("  simulated", style="yellow")
+    used = f"{format_bytes(reading.memory_used)} of {format_bytes(gpu.capacity)}"
+    text.append(f"   utilisation {_percent(reading.utilization)}   memory {used}", style="not bold")
+    return text
+
+
+def _table(states: list[SliceState]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("SLICE", no_wrap=True)
+    for title in ("ASKED", "GIVEN"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for title in ("MEMORY", "LIMIT", "REFUSED", "HELD BACK", "PROCESSES"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for state in sorted(states, key=lambda one: (*one.container.key, one.claims.index)):
+        table.add_row(*_row(state))
+    return table
+
+
+def _row(state: SliceState) -> list[RenderableType]:
+    claims, counters = state.claims, state.counters
+    limit = claims.memory_limit
+    over = limit is not None and claims.memory_used > limit
+    refused = counters.denied_limit + counters.denied_device + counters.denied_policy
+    return [
+        escape("/".join(part for part in state.container.key if part)),
+        "no cap" if claims.core_limit is None else _percent(claims.core_limit),
+        _percent(state.used_ratio),
+        bar(state.used_ratio, claims.core_limit),
+        Text(format_bytes(claims.memory_used), style="bold red" if over else ""),
+        _DASH if limit is None else format_bytes(limit),
+        Text(str(refused), style="yellow" if refused else "dim"),
+        _percent(state.throttled_ratio),
+        str(len(state.container.pids)),
+    ]
+
+
+def bar(used: float | None, limit: float | None) -> Text:
+    """A share as a bar with a mark where the limit is."""
+    filled = round((used or 0.0) * _BAR_CELLS)
+    cells = ["━" if cell < filled else "─" for cell in range(_BAR_CELLS)]
+    text = Text("".join(cells), style="dim")
+    text.stylize("green", 0, filled)
+    if limit is not None:
+        mark = min(round(limit * _BAR_CELLS), _BAR_CELLS) - 1
+        text = Text.assemble(text[:mark], ("┃", "bold"), text[mark + 1 :])
+    return text
+
+
+def _percent(ratio: float | None) -> str:
+    return _DASH if ratio is None else f"{ratio * 100:.0f} %"
