@@ -98,7 +98,6 @@ struct sim_op {
     uint64_t ends_at;  /* sum of all durations of the channel up to and with this one */
     uint64_t function; /* addresses in the owner's address space */
     uint64_t argument;
-    uint64_t submitted; /* when */
 };
 
 struct sim_channel { /* a stream: its operations run in order */
@@ -107,9 +106,11 @@ struct sim_channel { /* a stream: its operations run in order */
     uint32_t process;
     uint32_t device;
     int32_t priority;     /* smaller is more urgent, as in CUDA */
-    uint32_t started;     /* derived: the first operation has begun (see timeline.c) */
-    uint32_t active;      /* derived: it is in its device's list of channels with work */
+    uint32_t started;      /* the first operation has begun: it runs, or it holds the channel */
+    uint32_t active;       /* derived: it is in its device's list of channels with work */
+    uint32_t waiters;      /* derived: channels held by an operation that waits for this one */
     uint32_t running_host; /* the helper is inside this channel's host function */
+    uint32_t orphan;       /* destroyed while it had work: it goes when that is done */
     uint64_t submitted;   /* operations ever queued */
     uint64_t completed;   /* … and done: submitted - completed are in the ring */
     uint64_t queued_ns;   /* sum of durations ever queued */
@@ -117,7 +118,7 @@ struct sim_channel { /* a stream: its operations run in order */
     uint64_t ready_at;    /* when its first operation became the first */
     uint64_t finish_at;   /* a copy's end, once begun */
     uint64_t remaining;   /* a kernel's ns left to run */
-    struct sim_op ops[SIM_QUEUE];
+    struct sim_op ops[SIM_QUEUE] __attribute__((aligned(4096))); /* whole pages, given back when it is destroyed */
 };
 
 struct sim_event {
@@ -125,6 +126,7 @@ struct sim_event {
     uint32_t process;
     uint32_t references;  /* operations in queues that name it; a destroyed event's slot waits for 0 */
     uint32_t destroyed;
+    uint32_t waiters;     /* derived: channels held until it is reached */
     uint64_t recorded;    /* sequence of the latest record queued; 0: never recorded */
     uint64_t reached;     /* sequence of the latest record done */
     uint64_t time;        /* of that one, on the simulated timeline */
@@ -164,7 +166,8 @@ struct sim_device {
     uint32_t running;    /* the channel whose kernel runs, or SIM_NONE */
     uint64_t turn_ends;  /* when another process that has work gets its turn */
     uint64_t clock;      /* how far the engine was advanced */
-    uint64_t remainder;  /* ns of contended time not yet credited as work (exact fractions) */
+    uint64_t remainder;  /* thousandths of a ns of work done and not yet credited */
+    uint64_t next_event; /* derived: nothing happens on this card before */
     uint32_t competitors; /* derived: processes with runnable > 0 */
     uint32_t active_count;
     uint32_t active[SIM_CHANNELS]; /* derived: channels of this card that have work */
@@ -186,7 +189,7 @@ struct sim_fault {
 struct sim_state {
     uint64_t magic;
     uint32_t layout;
-    uint32_t size_check; /* sizeof(struct sim_state) folded to 32 bits */
+    uint64_t size;       /* sizeof(struct sim_state) */
     char machine[32];    /* "h200:2" */
     pthread_mutex_t mutex;
     uint32_t device_count;
@@ -195,11 +198,14 @@ struct sim_state {
     uint32_t repairs;             /* times a process died holding the lock */
     uint64_t last_reap;
     uint64_t next_event; /* derived: nothing happens on any card before this */
+    uint32_t rescan;     /* something was reached that a channel waits for */
     uint64_t boot;       /* when the machine was made */
+    uint64_t inode;      /* of its file */
     struct sim_fault faults[SIM_FAULTS];
     struct sim_xid xids[SIM_XIDS];
     _Atomic uint32_t xid_count; /* ever; the newest is at (xid_count - 1) % SIM_XIDS; a futex to wait on */
     uint32_t event_hint;        /* where to look for a free event first */
+    uint32_t event_limit;       /* events beyond were never used */
     uint32_t channel_limit;     /* channels beyond were never used */
     uint32_t process_limit;     /* process slots beyond were never used */
     struct sim_device devices[SIM_DEVICES];
@@ -252,8 +258,10 @@ uint64_t sim_history_busy(const struct sim_history *history, uint64_t from, uint
 
 /* ---- channels (channel.c): lock held by the caller ---- */
 
-uint32_t sim_channel_create(uint32_t device, int32_t priority); /* SIM_NONE: all are taken */
-void sim_channel_destroy(uint32_t channel);                     /* drops what is still queued */
+/* SIM_NONE: all are taken. `process`: an index as sim_self_index gives it. */
+uint32_t sim_channel_create(uint32_t process, uint32_t device, int32_t priority);
+void sim_channel_destroy(uint32_t channel, uint64_t now); /* what is still queued runs first */
+void sim_channel_abandon(uint32_t channel, uint64_t now); /* … is dropped */
 bool sim_channel_idle(uint32_t channel);
 bool sim_channel_full(uint32_t channel, uint32_t wanted); /* has no room for so many more */
 struct sim_ticket sim_channel_push(uint32_t channel, const struct sim_op *op, uint64_t now);
@@ -263,7 +271,7 @@ uint64_t sim_ticket_estimate(struct sim_ticket ticket, uint64_t now); /* no earl
 
 /* ---- events (event.c): lock held by the caller ---- */
 
-uint32_t sim_event_create(void); /* SIM_NONE: all are taken */
+uint32_t sim_event_create(uint32_t process); /* SIM_NONE: all are taken */
 void sim_event_destroy(uint32_t event);
 struct sim_ticket sim_event_record(uint32_t event, uint32_t channel, uint64_t now);
 void sim_event_wait(uint32_t event, uint32_t channel, uint64_t now); /* the channel waits for the latest record */
@@ -272,8 +280,8 @@ bool sim_event_done(uint32_t event);
 /* ---- the cards' progress (timeline.c): lock held by the caller ---- */
 
 void sim_advance(struct sim_state *machine, const struct sim_model *model, uint64_t now);
-void sim_timeline_rebuild(struct sim_state *machine, const struct sim_model *model, uint64_t now); /* all that is derived */
-void sim_channel_drop(struct sim_state *machine, uint32_t channel, uint64_t now);
+/* After a process died holding the lock: make all that is derived anew from what is not. */
+void sim_timeline_rebuild(struct sim_state *machine, const struct sim_model *model, uint64_t now);
 
 /* ---- waiting (wait.c): lock NOT held ---- */
 
@@ -284,6 +292,7 @@ void sim_sleep_until(uint64_t when);
 /* ---- host functions (host.c) ---- */
 
 /* With the lock held: queue function(argument), run by a helper thread of this process in the channel's order. */
+int sim_host_start(void); /* start that thread if it isn't there; call before, without the lock */
 struct sim_ticket sim_host_push(uint32_t channel, void (*function)(void *), void *argument, uint64_t now);
 
 /* ---- faults (fault.c) ---- */
@@ -292,5 +301,11 @@ struct sim_ticket sim_host_push(uint32_t channel, void (*function)(void *), void
 int sim_fault(const char *function);
 bool sim_device_lost(uint32_t device);
 void sim_xid_raise(uint32_t device, uint32_t xid); /* lock held by the caller */
+
+/* Exported by both libraries, for simgpu/faults.py: set `calls` coming calls of `function` to fail with `result`
+ * (calls 0: none any more), take a card off the bus or put it back, raise an XID. 0 or a negative errno. */
+int simgpu_fault(const char *function, uint32_t calls, int result, int pid);
+int simgpu_lose(uint32_t device, int lost);
+int simgpu_xid(uint32_t device, uint32_t xid);
 
 #endif

@@ -49,7 +49,6 @@ struct sim_model {
     uint64_t kernel_ns;       /* how long a kernel of no known duration runs */
     uint64_t turn_ns;         /* time slice of a process while others wait */
     uint32_t contended_permille; /* work done per time while two or more processes compete */
-    uint64_t event_gap_ns;    /* two timing events in a row read this far apart */
     uint64_t copy_ns;         /* a copy's fixed cost */
     uint64_t host_bandwidth, peer_bandwidth, device_bandwidth; /* bytes per second */
 };

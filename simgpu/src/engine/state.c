@@ -1,0 +1,155 @@
+/*
+ * The machine's file: found, made by whoever comes first, checked, and mapped.
+ *
+ * Nothing but a file of this layout, of this machine and of this user is ever mapped; anything else is refused
+ * in one line that names it. The mapping is not inherited by a fork's child, and it is all that keeps the file
+ * open, so a program that closes every descriptor takes nothing from it.
+ * What it does not do: hold anything in this process but the addresses at the top.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct sim_state *sim_machine;
+const struct sim_model *sim_hardware;
+char sim_path[4096];
+static char machine_name[32];
+
+static int refuse(int error, const char *name, const char *value, const char *why)
+{
+    fprintf(stderr, "simgpu: %s: %.200s: %s\n", name, value, why);
+    return -error;
+}
+
+/* SIMGPU_MACHINE and SIMGPU_STATE, checked. */
+static int read_environment(uint32_t *cards)
+{
+    const char *machine = getenv("SIMGPU_MACHINE"), *path = getenv("SIMGPU_STATE");
+    machine = machine && *machine ? machine : "h200";
+    sim_hardware = strlen(machine) < sizeof(machine_name) ? sim_model_find(machine, cards) : NULL;
+    if (!sim_hardware)
+        return refuse(EINVAL, "SIMGPU_MACHINE", machine,
+                      "not a known machine; one of h200, a100-40g, t4, with :1 to :16 for that many cards");
+    snprintf(machine_name, sizeof(machine_name), "%s:%u", sim_hardware->key, *cards);
+    int length = path && *path
+                     ? snprintf(sim_path, sizeof(sim_path), "%s", path)
+                     : snprintf(sim_path, sizeof(sim_path), "/dev/shm/simgpu-%u-%s", geteuid(), machine_name);
+    if (length < 0 || (size_t)length >= sizeof(sim_path))
+        return refuse(ENAMETOOLONG, "SIMGPU_STATE", path, "too long for a path");
+    return 0;
+}
+
+/* The same for every machine of that name, so that a test or a script can name a card. */
+static void make_uuid(uint8_t uuid[16], uint32_t card)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (int i = 0; i < 16; i++) {
+        for (const char *c = sim_hardware->key; *c; c++)
+            hash = (hash ^ (uint8_t)*c) * UINT64_C(1099511628211);
+        hash = (hash ^ (uint8_t)(card * 16 + (uint32_t)i)) * UINT64_C(1099511628211);
+        uuid[i] = (uint8_t)(hash >> 32);
+    }
+    uuid[6] = (uint8_t)(0x40 | (uuid[6] & 0x0f));
+    uuid[8] = (uint8_t)(0x80 | (uuid[8] & 0x3f));
+}
+
+void sim_state_initialise(struct sim_state *machine, uint32_t cards, uint64_t now)
+{
+    machine->layout = SIM_LAYOUT;
+    machine->size = sizeof(*machine);
+    machine->device_count = cards;
+    machine->next_event = UINT64_MAX;
+    machine->boot = now;
+    for (uint32_t d = 0; d < cards; d++) {
+        struct sim_device *device = &machine->devices[d];
+        make_uuid(device->uuid, d);
+        device->pci_bus = 0x19 + 0x11 * d;
+        device->turn = device->running = SIM_NONE;
+        device->clock = now;
+        device->next_event = UINT64_MAX;
+    }
+}
+
+static int make(struct sim_state *machine, uint32_t cards)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    int error = pthread_mutex_init(&machine->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    sim_state_initialise(machine, cards, sim_now());
+    snprintf(machine->machine, sizeof(machine->machine), "%s", machine_name);
+    machine->magic = SIM_MAGIC; /* last: a file without it is made anew */
+    return -error;
+}
+
+/* With the file locked: make the machine if nobody has, and refuse what is not it. */
+static int check(int descriptor, struct sim_state *machine, bool empty, uint32_t cards)
+{
+    if (empty || machine->magic == 0) {
+        if (ftruncate(descriptor, sizeof(struct sim_state)) != 0)
+            return refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
+        struct stat status;
+        fstat(descriptor, &status);
+        machine->inode = status.st_ino;
+        return make(machine, cards);
+    }
+    if (machine->magic != SIM_MAGIC)
+        return refuse(EINVAL, "SIMGPU_STATE", sim_path, "is not the state of a simulated machine");
+    if (machine->layout != SIM_LAYOUT || machine->size != sizeof(*machine))
+        return refuse(EINVAL, "SIMGPU_STATE", sim_path, "was made by another version; remove it");
+    if (strncmp(machine->machine, machine_name, sizeof(machine->machine)) != 0) {
+        char why[96];
+        snprintf(why, sizeof(why), "is a machine %.31s, not %.31s", machine->machine, machine_name);
+        return refuse(EINVAL, "SIMGPU_STATE", sim_path, why);
+    }
+    return 0;
+}
+
+static int map(int descriptor, uint32_t cards)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+        return refuse(EPERM, "SIMGPU_STATE", sim_path, "is not a file of this user");
+    if (status.st_size != 0 && (size_t)status.st_size < sizeof(struct sim_state))
+        return refuse(EINVAL, "SIMGPU_STATE", sim_path, "is not the state of a simulated machine");
+    struct sim_state *machine =
+        mmap(NULL, sizeof(*machine), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (machine == MAP_FAILED)
+        return refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
+    madvise(machine, sizeof(*machine), MADV_DONTFORK);
+    int error = check(descriptor, machine, status.st_size == 0, cards);
+    if (error)
+        munmap(machine, sizeof(*machine));
+    else
+        sim_machine = machine;
+    return error;
+}
+
+int sim_state_map(void)
+{
+    uint32_t cards;
+    int error = read_environment(&cards);
+    if (error)
+        return error;
+    int descriptor = open(sim_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (descriptor < 0)
+        return refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
+    if (flock(descriptor, LOCK_EX) != 0)
+        error = refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
+    else
+        error = map(descriptor, cards);
+    flock(descriptor, LOCK_UN); /* by name: the mapping keeps the open file, and with it the lock */
+    if (error)
+        close(descriptor);
+    return error ? error : descriptor;
+}
