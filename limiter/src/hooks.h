@@ -1,0 +1,172 @@
+/*
+ * The one list of what Weir interposes. Each entry is named once and yields the slot for the real pointer,
+ * the loader's work, the replacement table and the check of exports.map.
+ *
+ *   X(symbol, prototype, need)                    symbol: as the driver exports it, variant included
+ *   X(symbol, prototype, need, (params), (args))  the uncovered ones, which are all defined from this list
+ *
+ * `prototype` is the name under which cuda.h or nvml.h declares the same signature. REQUIRED symbols exist in
+ * every driver that Weir supports; an OPTIONAL one that is missing answers "not found" when it is called.
+ * A hook is the function of the same name in this library; inside a hook, WEIR_REAL(symbol)(…) is the driver's.
+ * This file decides nothing about what a hook does.
+ */
+#ifndef WEIR_HOOKS_H
+#define WEIR_HOOKS_H
+
+#define __CUDA_API_VERSION_INTERNAL /* every name means exactly itself: cuMemAlloc is the first version */
+#define NVML_NO_UNVERSIONED_FUNC_DEFS
+#include <cuda.h>
+#include <nvml.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "uncovered.h"
+
+/* How a program gets at everything else. */
+#define WEIR_LOOKUP_HOOKS(X)                                                                                 \
+    X(cuGetProcAddress, cuGetProcAddress, OPTIONAL)                                                          \
+    X(cuGetProcAddress_v2, cuGetProcAddress_v2, OPTIONAL)
+
+/* Device memory that is charged to the slice (memory.c, pools.c, vmm.c, contexts.c). */
+#define WEIR_MEMORY_HOOKS(X)                                                                                 \
+    X(cuMemAlloc_v2, cuMemAlloc_v2, REQUIRED)                                                                \
+    X(cuMemAllocPitch_v2, cuMemAllocPitch_v2, REQUIRED)                                                      \
+    X(cuMemAllocManaged, cuMemAllocManaged, REQUIRED)                                                        \
+    X(cuMemFree_v2, cuMemFree_v2, REQUIRED)                                                                  \
+    X(cuMemAllocAsync, cuMemAllocAsync, OPTIONAL)                                                            \
+    X(cuMemAllocAsync_ptsz, cuMemAllocAsync, OPTIONAL)                                                       \
+    X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, OPTIONAL)                                            \
+    X(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, OPTIONAL)                                       \
+    X(cuMemFreeAsync, cuMemFreeAsync, OPTIONAL)                                                              \
+    X(cuMemFreeAsync_ptsz, cuMemFreeAsync, OPTIONAL)                                                         \
+    X(cuMemPoolCreate, cuMemPoolCreate, OPTIONAL)                                                            \
+    X(cuMemPoolDestroy, cuMemPoolDestroy, OPTIONAL)                                                          \
+    X(cuMemPoolTrimTo, cuMemPoolTrimTo, OPTIONAL)                                                            \
+    X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, OPTIONAL)                                                \
+    X(cuMemCreate, cuMemCreate, OPTIONAL)                                                                    \
+    X(cuMemRelease, cuMemRelease, OPTIONAL)                                                                  \
+    X(cuMemMap, cuMemMap, OPTIONAL)                                                                          \
+    X(cuMemUnmap, cuMemUnmap, OPTIONAL)                                                                      \
+    X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, OPTIONAL)                                    \
+    X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, REQUIRED)                                          \
+    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, REQUIRED)                                        \
+    X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease_v2, OPTIONAL)                                  \
+    X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, REQUIRED)                                            \
+    X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset_v2, OPTIONAL)                                      \
+    X(cuCtxCreate, cuCtxCreate, REQUIRED)                                                                    \
+    X(cuCtxCreate_v2, cuCtxCreate_v2, REQUIRED)                                                              \
+    X(cuCtxCreate_v3, cuCtxCreate_v3, OPTIONAL)                                                              \
+    X(cuCtxCreate_v4, cuCtxCreate_v4, OPTIONAL)                                                              \
+    X(cuCtxDestroy, cuCtxDestroy, REQUIRED)                                                                  \
+    X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)
+
+/* Kernel launches, and the calls that wait for them (pacing.c). */
+#define WEIR_LAUNCH_HOOKS(X)                                                                                 \
+    X(cuLaunchKernel, cuLaunchKernel, REQUIRED)                                                              \
+    X(cuLaunchKernel_ptsz, cuLaunchKernel, OPTIONAL)                                                         \
+    X(cuLaunchKernelEx, cuLaunchKernelEx, OPTIONAL)                                                          \
+    X(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, OPTIONAL)                                                     \
+    X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, OPTIONAL)                                        \
+    X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, OPTIONAL)                                   \
+    X(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, OPTIONAL)                  \
+    X(cuLaunch, cuLaunch, OPTIONAL)                                                                          \
+    X(cuLaunchGrid, cuLaunchGrid, OPTIONAL)                                                                  \
+    X(cuLaunchGridAsync, cuLaunchGridAsync, OPTIONAL)                                                        \
+    X(cuGraphLaunch, cuGraphLaunch, OPTIONAL)                                                                \
+    X(cuGraphLaunch_ptsz, cuGraphLaunch, OPTIONAL)                                                           \
+    X(cuStreamSynchronize, cuStreamSynchronize, REQUIRED)                                                    \
+    X(cuStreamSynchronize_ptsz, cuStreamSynchronize, OPTIONAL)                                               \
+    X(cuCtxSynchronize, cuCtxSynchronize, REQUIRED)                                                          \
+    X(cuCtxSynchronize_v2, cuCtxSynchronize_v2, OPTIONAL)                                                    \
+    X(cuEventSynchronize, cuEventSynchronize, REQUIRED)
+
+/* Questions about memory, answered with the slice's numbers (query.c). */
+#define WEIR_QUERY_HOOKS(X)                                                                                  \
+    X(cuMemGetInfo, cuMemGetInfo, OPTIONAL)                                                                  \
+    X(cuMemGetInfo_v2, cuMemGetInfo_v2, REQUIRED)                                                            \
+    X(cuDeviceTotalMem, cuDeviceTotalMem, OPTIONAL)                                                          \
+    X(cuDeviceTotalMem_v2, cuDeviceTotalMem_v2, REQUIRED)
+
+#define WEIR_NVML_HOOKS(X)                                                                                   \
+    X(nvmlDeviceGetMemoryInfo, nvmlDeviceGetMemoryInfo, REQUIRED)                                            \
+    X(nvmlDeviceGetMemoryInfo_v2, nvmlDeviceGetMemoryInfo_v2, OPTIONAL)
+
+/* Not interposed: functions of the driver that Weir itself calls. */
+#define WEIR_CALLED_CUDA(X)                                                                                  \
+    X(cuCtxGetCurrent, cuCtxGetCurrent, REQUIRED)                                                            \
+    X(cuCtxGetDevice, cuCtxGetDevice, REQUIRED)                                                              \
+    X(cuDeviceGet, cuDeviceGet, REQUIRED)                                                                    \
+    X(cuDeviceGetCount, cuDeviceGetCount, REQUIRED)                                                          \
+    X(cuDeviceGetUuid, cuDeviceGetUuid, OPTIONAL)                                                            \
+    X(cuDeviceGetUuid_v2, cuDeviceGetUuid_v2, OPTIONAL)                                                      \
+    X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, REQUIRED)                                      \
+    X(cuDeviceGetMemPool, cuDeviceGetMemPool, OPTIONAL)                                                      \
+    X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, OPTIONAL)                                                \
+    X(cuStreamGetCtx, cuStreamGetCtx, OPTIONAL)                                                              \
+    X(cuStreamGetCtx_ptsz, cuStreamGetCtx, OPTIONAL)                                                         \
+    X(cuStreamIsCapturing, cuStreamIsCapturing, OPTIONAL)                                                    \
+    X(cuStreamIsCapturing_ptsz, cuStreamIsCapturing, OPTIONAL)                                               \
+    X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, OPTIONAL)                        \
+    X(cuEventCreate, cuEventCreate, REQUIRED)                                                                \
+    X(cuEventDestroy_v2, cuEventDestroy_v2, REQUIRED)                                                        \
+    X(cuEventRecord, cuEventRecord, REQUIRED)                                                                \
+    X(cuEventRecord_ptsz, cuEventRecord, OPTIONAL)                                                           \
+    X(cuEventQuery, cuEventQuery, REQUIRED)                                                                  \
+    X(cuEventElapsedTime, cuEventElapsedTime, REQUIRED)                                                      \
+    X(cuStreamQuery, cuStreamQuery, REQUIRED)                                                                \
+    X(cuStreamQuery_ptsz, cuStreamQuery, OPTIONAL)
+
+#define WEIR_CALLED_NVML(X) X(nvmlDeviceGetUUID, nvmlDeviceGetUUID, REQUIRED)
+
+#define WEIR_CUDA_HOOKS(X)                                                                                   \
+    WEIR_LOOKUP_HOOKS(X) WEIR_MEMORY_HOOKS(X) WEIR_LAUNCH_HOOKS(X) WEIR_QUERY_HOOKS(X) WEIR_UNCOVERED_HOOKS(X)
+#define WEIR_ALL_HOOKS(X) WEIR_CUDA_HOOKS(X) WEIR_NVML_HOOKS(X)
+#define WEIR_ALL_SYMBOLS(X) WEIR_ALL_HOOKS(X) WEIR_CALLED_CUDA(X) WEIR_CALLED_NVML(X)
+
+/* Every symbol is declared with its own type; hooks are exported by this library, the rest only called. */
+#define WEIR_DECLARE_HOOK(symbol, prototype, ...)                                                            \
+    extern __typeof__(prototype) symbol __attribute__((visibility("default")));
+#define WEIR_DECLARE_CALLED(symbol, prototype, ...) extern __typeof__(prototype) symbol;
+WEIR_ALL_HOOKS(WEIR_DECLARE_HOOK)
+WEIR_CALLED_CUDA(WEIR_DECLARE_CALLED)
+WEIR_CALLED_NVML(WEIR_DECLARE_CALLED)
+
+#define WEIR_NAME_ID(symbol, ...) WEIR_ID_##symbol,
+enum weir_symbol_id {
+    WEIR_CUDA_HOOKS(WEIR_NAME_ID) WEIR_CALLED_CUDA(WEIR_NAME_ID) WEIR_CUDA_SYMBOLS,
+    WEIR_NVML_BASE = WEIR_CUDA_SYMBOLS - 1, /* keeps the enumeration dense */
+    WEIR_NVML_HOOKS(WEIR_NAME_ID) WEIR_CALLED_NVML(WEIR_NAME_ID) WEIR_SYMBOLS
+};
+
+extern void *_Atomic weir_reals[WEIR_SYMBOLS];
+
+/* Loads the driver's library if it must; gives the real function, or one that answers "not found". Keeps errno. */
+void *weir_load_real(enum weir_symbol_id id);
+/* Whether the driver that is loaded has this symbol. */
+bool weir_has_real(enum weir_symbol_id id);
+
+static inline void *weir_real_pointer(enum weir_symbol_id id)
+{
+    void *real = atomic_load_explicit(&weir_reals[id], memory_order_acquire);
+    return __builtin_expect(real != NULL, 1) ? real : weir_load_real(id);
+}
+
+/* The driver's own function, typed. It never leads back into a hook. */
+#define WEIR_REAL(symbol) ((__typeof__(&symbol))weir_real_pointer(WEIR_ID_##symbol))
+
+/*
+ * A driver may call its own exported functions through the dynamic linker and meet our hooks there. Every hook
+ * that keeps accounts calls the driver through WEIR_CALL, and passes straight on while this flag is set.
+ */
+extern __thread bool weir_inside __attribute__((tls_model("initial-exec")));
+
+#define WEIR_CALL(symbol, ...)                                                                               \
+    __extension__({                                                                                          \
+        bool outer_ = weir_inside;                                                                           \
+        weir_inside = true;                                                                                  \
+        __auto_type result_ = WEIR_REAL(symbol)(__VA_ARGS__);                                                \
+        weir_inside = outer_;                                                                                \
+        result_;                                                                                             \
+    })
+
+#endif
