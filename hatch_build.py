@@ -72,6 +72,7 @@ ARTIFACTS = (
         (*LIBRARY, *DRIVER, "-Wl,-soname,libnvidia-ml.so.1"),
         ("-lpthread",),
         depends=("simgpu/src/**/*.h",),
+        generator="simgpu.generate",
     ),
     Artifact(
         "simgpu/bin/weir-load",

@@ -53,7 +53,10 @@ struct sim_model {
     uint64_t host_bandwidth, peer_bandwidth, device_bandwidth; /* bytes per second */
 };
 
-/* The model of `machine` ("h200", "h200:2") and how many cards it has; NULL when nobody knows it. */
+/*
+ * The model of `machine` ("h200", "h200:2") and how many cards it has; NULL when nobody knows it. What follows
+ * a comma is left to mig.h.
+ */
 const struct sim_model *sim_model_find(const char *machine, uint32_t *cards);
 extern const char sim_model_names[]; /* "h200, a100-40g, t4", for messages */
 

@@ -167,12 +167,12 @@ static const struct sim_model models[] = {
 
 const struct sim_model *sim_model_find(const char *machine, uint32_t *cards)
 {
-    size_t length = strcspn(machine, ":");
+    size_t length = strcspn(machine, ":,");
     *cards = 1;
     if (machine[length] == ':') {
         char *end;
         unsigned long count = strtoul(machine + length + 1, &end, 10);
-        if (*end != '\0' || end == machine + length + 1 || count < 1 || count > 16)
+        if ((*end != '\0' && *end != ',') || end == machine + length + 1 || count < 1 || count > 16)
             return NULL;
         *cards = (uint32_t)count;
     }

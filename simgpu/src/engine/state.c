@@ -7,6 +7,7 @@
  * What it does not do: hold anything in this process but the addresses at the top.
  */
 #include "state.h"
+#include "mig.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,11 @@ static int read_environment(uint32_t *cards)
     if (!sim_hardware)
         return refuse(EINVAL, "SIMGPU_MACHINE", machine,
                       "not a known machine; one of h200, a100-40g, t4, with :1 to :16 for that many cards");
-    snprintf(machine_name, sizeof(machine_name), "%s:%u", sim_hardware->key, *cards);
+    if (sim_mig_check(sim_hardware, machine) != 0)
+        return refuse(EINVAL, "SIMGPU_MACHINE", machine,
+                      "not a way to cut this card; mig=PROFILE*N, as mig=1g.18gb*7, and N of them must fit");
+    const char *cut = strchr(machine, ',');
+    snprintf(machine_name, sizeof(machine_name), "%s:%u%s", sim_hardware->key, *cards, cut ? cut : "");
     int length = path && *path
                      ? snprintf(sim_path, sizeof(sim_path), "%s", path)
                      : snprintf(sim_path, sizeof(sim_path), "/dev/shm/simgpu-%u-%s", geteuid(), machine_name);
@@ -88,6 +93,7 @@ static int make(struct sim_state *machine, uint32_t cards)
     pthread_mutexattr_destroy(&attributes);
     sim_state_initialise(machine, cards, sim_now());
     snprintf(machine->machine, sizeof(machine->machine), "%s", machine_name);
+    sim_mig_make(machine, sim_hardware);
     machine->magic = SIM_MAGIC; /* last: a file without it is made anew */
     return -error;
 }

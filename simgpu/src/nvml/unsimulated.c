@@ -1,0 +1,26 @@
+/*
+ * A function for every entry point of NVML that is not simulated: it says so by name, once, and returns
+ * NVML_ERROR_NOT_SUPPORTED, which clients know from cards that lack a feature.
+ *
+ * They are weak, so that writing the real one in any other file replaces it with nothing else to change.
+ * nvml.h is not included: all of them ignore their arguments, which the calling conventions of the platforms
+ * NVML exists for allow.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define NOT_SUPPORTED 3 /* NVML_ERROR_NOT_SUPPORTED */
+
+static int refuse(const char *name, atomic_flag *said) {
+    if (!atomic_flag_test_and_set(said))
+        fprintf(stderr, "simgpu: %s is not simulated\n", name);
+    return NOT_SUPPORTED;
+}
+
+#define ENTRY(symbol)                                                                                          \
+    int symbol(void);                                                                                          \
+    __attribute__((weak, visibility("default"))) int symbol(void) {                                            \
+        static atomic_flag said = ATOMIC_FLAG_INIT;                                                            \
+        return refuse(#symbol, &said);                                                                         \
+    }
+#include "generated_entry_points.h"
