@@ -4,9 +4,10 @@
  *   control   written by the node agent, read-only for the tenant: limits, gate, time slot.
  *   rw/stats  written by the limiter in every process of the slice: ledger, counters, process slots.
  *
- * limiter/pages.py reads and writes both; tests/limiter/test_pages.py compiles this header and compares
- * every offset with it. Readers walk the pages by the sizes and strides in the file, so a field may be
- * appended to a struct with a bump of WEIR_PAGE_MINOR. Anything else is a new major and a new file name.
+ * limiter/pages.py and writer.py read and write both; tests/limiter/test_pages.py compiles this header and
+ * compares every offset with layout.py. Readers walk the pages by the sizes and strides in the file, so a
+ * field may be appended to a struct with a bump of WEIR_PAGE_MINOR. Anything else is a new major and a new
+ * file name.
  *
  * All integers are little endian. Times are CLOCK_MONOTONIC nanoseconds. A deadline in the past means that
  * what it guards does not apply: if every daemon dies, nothing stays blocked.

@@ -1,0 +1,233 @@
+"""Slice directories under one root: make, find, describe and remove them.
+
+    <root>/slices/<name>/slice.json   who it is for and what was asked (Identity)
+                         control      the agent's page
+                         rw/stats     the limiter's page
+                         supervisor   locked (flock) by the process that started the slice, while it lives
+
+A directory appears under its name whole or not at all. `observe` never raises for what it finds: links, files
+of other owners and junk become observations with a state, and are never followed. The states:
+
+    live               the supervisor or a process of the slice lives
+    orphan             a process lives, its supervisor does not
+    stale              neither lives: the directory can be removed
+    corrupt            the directory or a page is not what it should be
+    version_mismatch   a page is of another major version
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from limiter import layout, writer
+from limiter.pages import (
+    ControlDevice,
+    ControlPage,
+    CorruptPageError,
+    PageError,
+    StatsPage,
+    TornReadError,
+    read_control,
+    read_stats,
+    uuid_bytes,
+)
+from weir.errors import HostError
+
+STATES = ("live", "stale", "orphan", "corrupt", "version_mismatch")
+_MAX_IDENTITY = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a slice asked of one card. `cores_bp` is 10,000 where no cap was asked."""
+
+    uuid: str
+    index: int  # the card's index on the host
+    memory_bytes: int
+    cores_bp: int = layout.FULL_CORES
+    guarantee_bp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a slice is for. `generation` is minted at each start; `created` is Unix time."""
+
+    name: str
+    generation: int
+    created: float
+    devices: tuple[Share, ...]
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+    pod_uid: str = ""
+    policy: str = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One directory as it was found. What could not be read is None, and `problem` says why."""
+
+    path: Path
+    state: str
+    supervised: bool = False
+    identity: Identity | None = None
+    control: ControlPage | None = None
+    stats: StatsPage | None = None
+    problem: str = ""
+    torn: bool = False  # the control page was being written at every try
+
+
+def slices_root(root: Path) -> Path:
+    """Where the slice directories of a root are."""
+    return root / "slices"
+
+
+def create(root: Path, identity: Identity, control: ControlPage) -> tuple[Path, int]:
+    """Make a slice directory, whole or not at all, with its supervisor's lock already held.
+
+    Returns the directory and the descriptor that keeps the lock. Raises HostError, or FileExistsError where
+    the name is taken.
+    """
+    path = slices_root(root) / identity.name
+    partial = path.with_name(f".{identity.name}.{os.getpid()}")
+    if os.path.lexists(path):
+        raise FileExistsError(path)
+    try:
+        (partial / "rw").mkdir(parents=True)
+        (partial / "slice.json").write_text(json.dumps(asdict(identity)) + "\n")
+        (partial / "supervisor").touch()
+        writer.create_control(partial / "control", control)
+        writer.create_stats(partial / "rw" / "stats", identity.generation, len(identity.devices))
+        lock = hold(partial)
+        partial.rename(path)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise HostError(f"{path}: cannot make the slice directory: {error.strerror}") from error
+    return path, lock
+
+
+def first_control(identity: Identity, context_bytes: int) -> ControlPage:
+    """The control page that a slice starts with: its limits, no slot."""
+    return ControlPage(
+        generation=identity.generation,
+        devices=tuple(
+            ControlDevice(
+                uuid=uuid_bytes(share.uuid),
+                memory_limit=share.memory_bytes,
+                context_bytes=context_bytes,
+                core_limit=share.cores_bp,
+                core_guarantee=share.guarantee_bp,
+            )
+            for share in identity.devices
+        ),
+        policy=layout.Policy[identity.policy.upper()],
+    )
+
+
+def remove(path: Path) -> None:
+    """Remove a slice directory; processes that still have its pages mapped keep them."""
+    doomed = path.with_name(f".{path.name}.removed.{os.getpid()}")
+    try:
+        path.rename(doomed)  # first out of sight: nobody may see half of it
+    except FileNotFoundError:
+        return
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def hold(path: Path) -> int:
+    """Take the supervisor's lock and keep it by the descriptor that is returned. Raises BlockingIOError."""
+    descriptor = os.open(path / "supervisor", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def supervised(path: Path) -> bool:
+    """Whether the process that started the slice lives. A shared lock, so that two who ask do not meet."""
+    try:
+        descriptor = os.open(path / "supervisor", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def observe(root: Path, *, processes: bool = True) -> list[Observation]:
+    """Every slice directory under the root, by name. Raises OSError only where the root cannot be listed."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(slices_root(root)))
+    except FileNotFoundError:
+        return []
+    found = (observe_one(slices_root(root) / name, processes=processes) for name in names if name[0] != ".")
+    return [one for one in found if one is not None]
+
+
+def observe_one(path: Path, *, processes: bool = True) -> Observation | None:
+    """One slice directory as it is now; None if it is gone. Without `processes`, only the supervisor counts."""
+    identity, control, stats = None, None, None
+    try:
+        _own_directory(path)
+        identity = load_identity(path)
+        stats = read_stats(path / "rw" / "stats", processes=processes)
+        control = read_control(path / "control")
+        if not len(identity.devices) == len(control.devices) == len(stats.devices):
+            raise CorruptPageError(f"{path}: its pages are for different numbers of cards")
+    except TornReadError as error:
+        return Observation(path, "live", supervised(path), identity, None, stats, str(error), torn=True)
+    except PageError as error:
+        if not os.path.lexists(path):
+            return None  # removed while we looked
+        return Observation(path, error.state, supervised(path), identity, control, stats, str(error))
+    by_supervisor = supervised(path)
+    state = "live" if by_supervisor else "orphan" if stats.processes else "stale"
+    return Observation(path, state, by_supervisor, identity, control, stats)
+
+
+def load_identity(path: Path) -> Identity:
+    """slice.json of a slice directory. Raises CorruptPageError."""
+    file = path / "slice.json"
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as stream:
+            return _identity(json.loads(stream.read(_MAX_IDENTITY)))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CorruptPageError(f"{file}: {error}") from error
+
+
+def _identity(data: Any) -> Identity:
+    devices = tuple(Share(**share) for share in data.pop("devices"))
+    identity = Identity(devices=devices, **data)
+    for share in devices:
+        uuid_bytes(share.uuid)
+        if not all(isinstance(number, int) for number in (share.index, share.memory_bytes, share.cores_bp)):
+            raise ValueError("a share that is not a number")
+    if not isinstance(identity.generation, int) or not isinstance(identity.created, int | float):
+        raise ValueError("generation and created are numbers")
+    return identity
+
+
+def _own_directory(path: Path) -> None:
+    """Raise unless this is a directory, not a link, that belongs to the root's owner."""
+    try:
+        here, above = path.lstat(), path.parent.stat()
+    except OSError as error:
+        raise CorruptPageError(f"{path}: {error.strerror}") from error
+    if not stat.S_ISDIR(here.st_mode):
+        raise CorruptPageError(f"{path}: not a directory")
+    if here.st_uid != above.st_uid:
+        raise CorruptPageError(f"{path}: belongs to user {here.st_uid}, its root to {above.st_uid}")
