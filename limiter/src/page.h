@@ -131,7 +131,8 @@ struct weir_stats_device {
     _Atomic uint64_t uncovered;         /* calls that take device memory in a way not accounted for yet */
     _Atomic uint64_t hook_errors;
     _Atomic uint64_t intent_waits;      /* ledger operations that found every intent of the process taken */
-    uint64_t reserved[12];
+    _Atomic uint64_t drain;             /* pacing: when the work launched so far should be complete (pacer.h) */
+    uint64_t reserved[11];
 };
 
 struct weir_intent { /* one ledger operation under way */

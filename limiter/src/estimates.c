@@ -1,0 +1,52 @@
+/*
+ * See estimates.h. An estimate moves half-way to what was measured (a quarter where functions share a batch)
+ * and by no more than a factor of four at once: one disturbed measurement must not steer for long.
+ */
+#include "estimates.h"
+
+static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+struct estimate *estimate_claim(struct estimates *estimates, uintptr_t function)
+{
+    unsigned slot = estimate_slot(function);
+    struct estimate *entry = NULL;
+    for (unsigned probe = 0; probe < ESTIMATE_PROBES; probe++) {
+        entry = &estimates->slots[(slot + probe) % ESTIMATE_SLOTS];
+        uintptr_t held = 0;
+        if (atomic_compare_exchange_strong(&entry->function, &held, function) || held == function)
+            return entry;
+    }
+    atomic_store(&entry->function, function);
+    atomic_store(&entry->ns, 0);
+    atomic_store(&entry->pending, 0);
+    atomic_store(&entry->loaded, false);
+    return entry;
+}
+
+static void move_towards(struct estimate *estimate, uint64_t target, unsigned shift)
+{
+    uint64_t old = atomic_load_explicit(&estimate->ns, memory_order_relaxed);
+    if (old) {
+        target = within(target, old / 4, old * 4);
+        target = target > old ? old + ((target - old) >> shift) : old - ((old - target) >> shift);
+    }
+    atomic_store_explicit(&estimate->ns, within(target, ESTIMATE_LEAST, ESTIMATE_MOST), memory_order_relaxed);
+    atomic_store_explicit(&estimate->pending, 0, memory_order_relaxed);
+}
+
+void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launches)
+{
+    if (launches)
+        move_towards(estimate, measured / launches, 1);
+}
+
+void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t charged, uint64_t measured)
+{
+    for (unsigned i = 0; i < count && charged; i++) {
+        unsigned __int128 target = (unsigned __int128)notes[i].charged * measured / charged;
+        move_towards(notes[i].estimate, target > ESTIMATE_MOST ? ESTIMATE_MOST : (uint64_t)target, 2);
+    }
+}

@@ -1,0 +1,79 @@
+/*
+ * How long each function's launches take, as last measured: what a launch is charged before its events come.
+ *
+ * A table of fixed size, one per device, read and written without a lock: every field is an atomic of its own,
+ * and a torn pair is an estimate that is off once and corrected by the next measurement. Graphs count as
+ * functions. A batch of several functions scales each towards what it was charged at times the batch's ratio
+ * of measured to charged; moving to a target, not by a factor, keeps batches that were charged alike and are
+ * measured together from multiplying up.
+ */
+#ifndef WEIR_ESTIMATES_H
+#define WEIR_ESTIMATES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clock.h"
+
+#define ESTIMATE_SLOTS 2048 /* power of two; frameworks use some hundred functions */
+#define ESTIMATE_PROBES 8
+#define ESTIMATE_UNKNOWN (1 * WEIR_MS) /* charged for a function that was never measured */
+#define ESTIMATE_LEAST (1 * WEIR_US)
+#define ESTIMATE_MOST (60 * WEIR_S)
+
+struct estimate {
+    _Atomic uintptr_t function;
+    _Atomic uint64_t ns;      /* 0: not measured yet */
+    _Atomic uint64_t batch;   /* the batch in whose notes it stands */
+    _Atomic uint64_t pending; /* when its first, unmeasured launch was made; 0: none is under way */
+    _Atomic bool loaded;      /* a launch was made whose host time may have been lazy loading */
+};
+
+struct estimates {
+    struct estimate slots[ESTIMATE_SLOTS];
+};
+
+/* What a function was charged at when it was launched in some batch. */
+struct estimate_note {
+    struct estimate *estimate;
+    uint64_t charged;
+};
+
+static inline unsigned estimate_slot(uintptr_t function)
+{
+    return (unsigned)((function * UINT64_C(0x9e3779b97f4a7c15)) >> 48) % ESTIMATE_SLOTS;
+}
+
+/* The function's entry, or NULL where it has none. */
+static inline struct estimate *estimate_find(struct estimates *estimates, uintptr_t function)
+{
+    unsigned slot = estimate_slot(function);
+    for (unsigned probe = 0; probe < ESTIMATE_PROBES; probe++) {
+        struct estimate *found = &estimates->slots[(slot + probe) % ESTIMATE_SLOTS];
+        uintptr_t held = atomic_load_explicit(&found->function, memory_order_relaxed);
+        if (held == function)
+            return found;
+        if (!held)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* … or a new one; where the neighbourhood is full, the place of another. */
+struct estimate *estimate_claim(struct estimates *estimates, uintptr_t function);
+
+/* What a launch is charged. */
+static inline uint64_t estimate_charge(const struct estimate *estimate)
+{
+    uint64_t ns = atomic_load_explicit(&estimate->ns, memory_order_relaxed);
+    return ns ? ns : ESTIMATE_UNKNOWN;
+}
+
+/* `launches` of one function took `measured` ns. */
+void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launches);
+
+/* A batch of several functions, charged `charged` ns together, took `measured`. */
+void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t charged, uint64_t measured);
+
+#endif

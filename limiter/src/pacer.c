@@ -1,0 +1,151 @@
+/*
+ * See pacer.h. Everything is unsigned 64-bit nanoseconds since boot: differences are formed only after the
+ * larger side is known, and products go through 128 bits. Words read from the stats page are claims: they are
+ * clamped around now before use, so the worst that a bad word does is a bounded wait or a lost debt.
+ */
+#include "pacer.h"
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+/* 0 and anything above the whole card mean: no cap. */
+static uint32_t cap(uint32_t limit) { return limit == 0 || limit > WEIR_FULL_CORES ? WEIR_FULL_CORES : limit; }
+
+/* What `used` ns of GPU time cost in budget, at most the debt that is ever remembered. */
+static uint64_t cost_of(uint64_t used, uint32_t limit)
+{
+    unsigned __int128 cost = (unsigned __int128)used * WEIR_FULL_CORES / cap(limit);
+    return cost > PACER_DEBT_CAP ? PACER_DEBT_CAP : (uint64_t)cost;
+}
+
+/* A page that was never charged starts even, without credit: nothing is known yet of what will run. */
+static uint64_t clamp_balance(uint64_t balance, uint64_t now)
+{
+    if (balance == 0)
+        return now;
+    return later(minus(now, PACER_CREDIT_CAP), sooner(balance, now + PACER_DEBT_CAP));
+}
+
+struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t now)
+{
+    struct pacer_rule rule = {.limit = cap(control->core_limit)};
+    if (control->lease_deadline > now && cap(control->lease_core_limit) < rule.limit)
+        rule.limit = control->lease_core_limit;
+    if (control->gate && control->gate_deadline > now)
+        rule.gate_until = control->gate_deadline;
+    if (control->slot_deadline > now && control->slot_length > 0 && control->slot_length < control->slot_frame) {
+        rule.frame = control->slot_frame;
+        rule.offset = control->slot_offset % control->slot_frame;
+        rule.length = control->slot_length;
+    }
+    return rule;
+}
+
+bool pacer_binds(const struct pacer_rule *rule)
+{
+    return rule->limit < WEIR_FULL_CORES || rule->frame || rule->gate_until;
+}
+
+static struct pacer_verdict pass(uint64_t grant, uint64_t expires)
+{
+    return (struct pacer_verdict){.pass = true, .grant = grant, .expires = expires};
+}
+
+static struct pacer_verdict wait_until(uint64_t moment)
+{
+    return (struct pacer_verdict){.wait_until = moment};
+}
+
+static struct pacer_verdict decide_quota(const struct pacer_state *state, uint64_t now)
+{
+    uint64_t balance = clamp_balance(state->balance, now);
+    uint64_t rested = balance + PACER_REST_CREDIT;
+    if (state->rest_until)
+        rested = sooner(rested, state->rest_until);
+    else if (balance <= now + PACER_LEAD)
+        rested = now;
+    return now >= rested ? pass(PACER_TICKET, now + PACER_TICKET_LIFE) : wait_until(rested);
+}
+
+/* The first opening after `start` at which `balance` lets this kernel run in the frame that begins there. */
+static uint64_t next_opening(const struct pacer_rule *rule, uint64_t start, uint64_t balance, uint64_t early)
+{
+    uint64_t frames = minus(balance, start + rule->frame) / rule->frame + 1;
+    return start + frames * rule->frame - early;
+}
+
+/*
+ * The budget of a frame is the frame itself: a slice is in time while its balance does not pass the frame's
+ * end. Kernels are rounded to the nearest (half a kernel of tolerance), and the balance carries what rounding
+ * took or left to the next frame. What begins inside the slot may end outside it only if it is shorter than
+ * the slot; a longer kernel goes first, alone, and pays by skipping frames.
+ */
+static struct pacer_verdict decide_slot(const struct pacer_state *state, const struct pacer_rule *rule,
+                                        uint64_t now, uint64_t estimate) {
+    uint64_t early = sooner(state->early, PACER_EARLY_CAP);
+    uint64_t position = (now % rule->frame + rule->frame - rule->offset) % rule->frame;
+    bool before = rule->frame - position <= early;
+    uint64_t start = before ? now + (rule->frame - position) : now - position;
+    uint64_t end = start + rule->length;
+    if (now >= end)
+        return wait_until(start + rule->frame - early);
+
+    if (rule->limit < WEIR_FULL_CORES) {
+        uint64_t balance = clamp_balance(state->balance, now);
+        balance += sooner(cost_of(estimate, rule->limit), rule->frame) / 2;
+        if (balance > start + rule->frame)
+            return wait_until(next_opening(rule, start, balance, early));
+    }
+    uint64_t begin = later(now, sooner(state->drain, now + PACER_DEBT_CAP));
+    bool is_long = estimate > rule->length;
+    uint64_t last_begin = is_long ? start + rule->length / 2 : end;
+    if (begin >= last_begin)
+        return wait_until(start + rule->frame - early);
+    if (is_long && begin > now)
+        return wait_until(begin);
+    return pass(later(estimate, sooner(PACER_TICKET, end - begin)), end);
+}
+
+struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule, uint64_t now,
+                                  uint64_t estimate) {
+    if (rule->gate_until > now)
+        return wait_until(rule->gate_until);
+    if (rule->frame)
+        return decide_slot(state, rule, now, estimate);
+    if (rule->limit < WEIR_FULL_CORES)
+        return decide_quota(state, now);
+    return pass(PACER_TICKET, now + PACER_TICKET_LIFE);
+}
+
+uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uint64_t now)
+{
+    balance = clamp_balance(balance, now);
+    if (used < 0)
+        return minus(balance, cost_of((uint64_t)-used, limit));
+    return sooner(balance + cost_of((uint64_t)used, limit), now + PACER_DEBT_CAP);
+}
+
+uint64_t pacer_drain_after(uint64_t drain, int64_t work, uint64_t now)
+{
+    drain = later(now, sooner(drain, now + PACER_DEBT_CAP));
+    if (work < 0)
+        return minus(drain, (uint64_t)-work);
+    return drain + sooner((uint64_t)work, PACER_DEBT_CAP);
+}
+
+void pacer_charge_balance(_Atomic uint64_t *balance, int64_t used, uint32_t limit, uint64_t now)
+{
+    uint64_t old = atomic_load_explicit(balance, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(balance, &old, pacer_balance_after(old, used, limit, now),
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+void pacer_charge_drain(_Atomic uint64_t *drain, int64_t work, uint64_t now)
+{
+    uint64_t old = atomic_load_explicit(drain, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(drain, &old, pacer_drain_after(old, work, now),
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}

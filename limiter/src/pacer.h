@@ -1,0 +1,81 @@
+/*
+ * When may a launch pass: the arithmetic of holding a slice's GPU time to its share.
+ *
+ * Pure: time, limits and words are arguments; nothing here asks a clock, a driver or a global. Two words in
+ * the stats page are shared by all processes of the slice, and both are moments of CLOCK_MONOTONIC, so that a
+ * process may die at any instant and time alone repairs what it left:
+ *
+ *   balance   when the budget is even. Using c ns of the GPU moves it by c / share. Ahead of now: debt.
+ *             Behind now: credit, kept for PACER_CREDIT_CAP.
+ *   drain     when the work launched so far is expected to be complete.
+ *
+ * Estimates are charged at launch and corrected by what events measured (a signed charge). By quota, a slice
+ * runs until it is PACER_LEAD ahead and then rests until PACER_REST_CREDIT is back. Whoever has rested until
+ * the moment he was given may pass once, whatever his siblings have used meanwhile: nobody starves.
+ * In a slot, launches begin inside [offset, offset + length) of each frame, in so far as the balance lets the
+ * slice have another kernel in this frame.
+ */
+#ifndef WEIR_PACER_H
+#define WEIR_PACER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "page.h"
+
+/* Budget that time saves up while a slice is idle. More than a late wake-up on a busy host (tens of ms), so
+ * that lateness is made up for; half a point of a 10 s average, so that it is not seen in a share. */
+#define PACER_CREDIT_CAP (50 * WEIR_MS)
+/* A balance further ahead counts as this far: no launch waits longer for what was used, or for a bad word. */
+#define PACER_DEBT_CAP (60 * WEIR_S)
+/* How far a quota may be overdrawn before it rests: twice what events lag behind, so the GPU stays fed. */
+#define PACER_LEAD (2 * WEIR_MS)
+#define PACER_REST_CREDIT (2 * WEIR_MS)
+/* Work that passes on one decision, and how long it may take: limits and gates are read again after that. */
+#define PACER_TICKET (1 * WEIR_MS)
+#define PACER_TICKET_LIFE (20 * WEIR_MS)
+/* A slot may be opened earlier by what a wake-up was late, but never by more than this. */
+#define PACER_EARLY_CAP (200 * WEIR_US)
+
+/* What the control page asks of launches at one moment. */
+struct pacer_rule {
+    uint32_t limit;      /* basis points in force; WEIR_FULL_CORES: no cap */
+    uint64_t gate_until; /* no launch before that; 0: open */
+    uint64_t frame;      /* ns; 0: no slot */
+    uint64_t offset;
+    uint64_t length;
+};
+
+struct pacer_state {
+    uint64_t balance;
+    uint64_t drain;
+    uint64_t rest_until; /* given to this caller by an earlier verdict; 0: not resting */
+    uint64_t early;      /* ns by which wake-ups are late */
+};
+
+struct pacer_verdict {
+    bool pass;
+    uint64_t wait_until; /* if not: when to ask again */
+    uint64_t grant;      /* if so: ns of estimated work that may pass on it, this launch included */
+    uint64_t expires;    /* … and until when */
+};
+
+struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t now);
+
+/* Does the rule hold anything back at all? */
+bool pacer_binds(const struct pacer_rule *rule);
+
+struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule, uint64_t now,
+                                  uint64_t estimate);
+
+/* The balance after `used` ns of GPU time (negative: given back) at `limit` basis points. */
+uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uint64_t now);
+uint64_t pacer_drain_after(uint64_t drain, int64_t work, uint64_t now);
+
+/* The same on the shared words: one compare-and-swap loop each, so a crash leaves either the old or the new. */
+void pacer_charge_balance(_Atomic uint64_t *balance, int64_t used, uint32_t limit, uint64_t now);
+void pacer_charge_drain(_Atomic uint64_t *drain, int64_t work, uint64_t now);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * See timeline.h. Each driver call is made in relaxed capture mode, so that it neither fails because another
+ * thread captures in global mode nor invalidates that capture.
+ */
+#include "timeline.h"
+
+#include "clock.h"
+
+#define BASE_AGE (4 * (int64_t)WEIR_S) /* 4,000 ms as a float are exact to 0.25 us */
+
+#define RELAXED(call)                                                                                        \
+    __extension__({                                                                                          \
+        CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;                                          \
+        bool exchanged_ = WEIR_CALL(cuThreadExchangeStreamCaptureMode, &mode_) == CUDA_SUCCESS;              \
+        CUresult called_ = (call);                                                                           \
+        if (exchanged_)                                                                                      \
+            WEIR_CALL(cuThreadExchangeStreamCaptureMode, &mode_);                                            \
+        called_;                                                                                             \
+    })
+
+bool stream_captures(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!weir_has_real(WEIR_ID_cuStreamIsCapturing))
+        return false;
+    CUresult result = WEIR_CALL(cuStreamIsCapturing, stream, &status);
+    return result != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool stream_idle(CUstream stream)
+{
+    return RELAXED(WEIR_CALL(cuStreamQuery, stream)) == CUDA_SUCCESS;
+}
+
+static bool check(struct timeline *timeline, CUresult result)
+{
+    if (result != CUDA_SUCCESS)
+        timeline->broken = true;
+    return result == CUDA_SUCCESS;
+}
+
+CUevent timeline_record(struct timeline *timeline, CUstream stream)
+{
+    CUevent event = NULL;
+    if (timeline->broken || stream_captures(stream))
+        return NULL;
+    if (timeline->spare_count)
+        event = timeline->spares[--timeline->spare_count];
+    else if (!check(timeline, RELAXED(WEIR_CALL(cuEventCreate, &event, CU_EVENT_DEFAULT))))
+        return NULL;
+    if (check(timeline, RELAXED(WEIR_CALL(cuEventRecord, event, stream))))
+        return event;
+    timeline_drop(timeline, event);
+    return NULL;
+}
+
+enum timeline_state timeline_poll(struct timeline *timeline, CUevent event)
+{
+    if (timeline->broken)
+        return TIMELINE_BROKEN;
+    CUresult result = RELAXED(WEIR_CALL(cuEventQuery, event));
+    if (result == CUDA_ERROR_NOT_READY)
+        return TIMELINE_PENDING;
+    return check(timeline, result) ? TIMELINE_DONE : TIMELINE_BROKEN;
+}
+
+static void rebase(struct timeline *timeline, CUevent event, int64_t ns)
+{
+    if (timeline->base)
+        timeline_drop(timeline, timeline->base);
+    timeline->base = event;
+    timeline->base_ns = ns;
+}
+
+bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorded, int64_t *ns)
+{
+    if (!timeline->base || (recorded && (int64_t)recorded - timeline->base_ns > BASE_AGE)) {
+        *ns = recorded ? (int64_t)recorded : (int64_t)weir_now();
+        rebase(timeline, event, *ns);
+        return true;
+    }
+    float elapsed = 0;
+    bool known = check(timeline, RELAXED(WEIR_CALL(cuEventElapsedTime, &elapsed, timeline->base, event)));
+    int64_t difference = (int64_t)((double)elapsed * 1e6);
+    *ns = timeline->base_ns + difference;
+    if (known && difference > BASE_AGE)
+        rebase(timeline, event, *ns);
+    else
+        timeline_drop(timeline, event);
+    return known;
+}
+
+void timeline_drop(struct timeline *timeline, CUevent event)
+{
+    if (timeline->spare_count < TIMELINE_SPARES)
+        timeline->spares[timeline->spare_count++] = event;
+    else
+        RELAXED(WEIR_CALL(cuEventDestroy_v2, event));
+}

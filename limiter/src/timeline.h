@@ -1,0 +1,44 @@
+/*
+ * The timing events of one context, on one time axis in nanoseconds.
+ *
+ * Events are recorded, polled and then consumed: consuming gives the event's time and puts it back into the
+ * pool. Times are differences to a base event that is renewed every few seconds, because the driver gives
+ * milliseconds as a float. The axis is laid on CLOCK_MONOTONIC when a base is chosen, to within the latency of
+ * a record. Not thread-safe: the meter's owner calls. After an error other than "not ready" the timeline is
+ * broken: it measures no more, and its context's launches go on being charged at the last estimates.
+ */
+#ifndef WEIR_TIMELINE_H
+#define WEIR_TIMELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hooks.h"
+
+#define TIMELINE_SPARES 128
+
+struct timeline {
+    CUcontext context; /* NULL: the entry is free */
+    bool broken;
+    CUevent base;
+    int64_t base_ns;
+    CUevent spares[TIMELINE_SPARES];
+    unsigned spare_count;
+};
+
+enum timeline_state { TIMELINE_PENDING, TIMELINE_DONE, TIMELINE_BROKEN };
+
+/* Records an event; NULL: not possible, or the stream is capturing, in which nothing may be recorded. */
+CUevent timeline_record(struct timeline *timeline, CUstream stream);
+enum timeline_state timeline_poll(struct timeline *timeline, CUevent event);
+/* The time of a completed event. `recorded`: when, on CLOCK_MONOTONIC, if the stream was idle then; else 0. */
+bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorded, int64_t *ns);
+/* Puts an event back without asking for its time. */
+void timeline_drop(struct timeline *timeline, CUevent event);
+
+/* Capture of this stream, which an event or a pause would disturb. */
+bool stream_captures(CUstream stream);
+/* Whether all work of the stream is complete. */
+bool stream_idle(CUstream stream);
+
+#endif
