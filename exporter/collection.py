@@ -19,6 +19,7 @@ from exporter.accounting import Accounting, with_driver_bytes
 from exporter.collectors import Collector
 from exporter.render import Page, Renderer
 from exporter.snapshot import GpusReading, Health, SlicesReading, SliceState, Snapshot
+from weir.errors import WeirError
 
 R = TypeVar("R")
 
@@ -60,7 +61,7 @@ class Watch(Generic[R]):
         try:
             value = self._collector.collect()
         except Exception as failure:  # whatever a source does, it must not end its thread
-            error = f"{type(failure).__name__}: {failure}"
+            error = str(failure) if isinstance(failure, WeirError) else f"{type(failure).__name__}: {failure}"
         end = self._clocks.monotonic()
         last = self.health.last_success
         if value is not None:

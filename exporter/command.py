@@ -1,0 +1,111 @@
+"""`weir exporter`: puts collectors, collection and server together, and runs until it is told to end.
+
+Settings come from the command line and nowhere else. SIGTERM and SIGINT end it gracefully: answers under way
+are finished, the exit code is 0. A field that cannot be used is refused in one line before anything starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from pathlib import Path
+
+import click
+from aiohttp import web
+
+from exporter.collection import Collection, Settings
+from exporter.render import Renderer
+from exporter.server import application
+from exporter.sources import open_sources
+from weir import __version__
+from weir.errors import HostError, UsageError
+
+_LISTEN = re.compile(r"(?P<host>[^\[\]:\s]*|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
+_SHUTDOWN_SECONDS = 3.0
+
+
+def parse_listen(text: str) -> tuple[str | None, int]:
+    """Host (None: every address) and port of `HOST:PORT`. Raises UsageError."""
+    match = _LISTEN.fullmatch(text)
+    if not match or int(match["port"]) > 65535:
+        raise UsageError(
+            "--listen", text, "give HOST:PORT or :PORT, with a port from 0 (any free one) to 65535"
+        )
+    return match["host"].strip("[]") or None, int(match["port"])
+
+
+def _why(error: Exception) -> str:
+    """The system's own words: asyncio's say the address twice."""
+    number = getattr(error, "errno", None) or 0
+    return os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
+
+
+async def serve(collection: Collection, host: str | None, port: int) -> None:
+    """Collect and answer until SIGTERM or SIGINT. Raises HostError where the address cannot be had."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    runner = web.AppRunner(
+        application(collection, __version__), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS
+    )
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except (OSError, UnicodeError) as error:
+            raise HostError(
+                f"--listen: {host or ''}:{port}: {_why(error)}; give a free port of an address of this host"
+            ) from error
+        collection.start()
+        bound = runner.addresses[0][1]
+        click.echo(f"weir exporter: metrics on http://{host or 'localhost'}:{bound}/metrics")
+        await stop.wait()
+    finally:
+        collection.stop()
+        await runner.cleanup()
+
+
+@click.command()
+@click.option("--listen", default=":9840", show_default=True, help="Address; port 0 takes any free one.")
+@click.option("--simulate", metavar="MACHINE", help="Read the cards of a simulated machine, as h200.")
+@click.option("--root", type=click.Path(path_type=Path), help="Where the slice directories are.")
+@click.option(
+    "--period",
+    type=click.FloatRange(0.05, 60),
+    default=1.0,
+    show_default=True,
+    help="Seconds between collections.",
+)
+@click.option(
+    "--max-age",
+    type=click.FloatRange(0.1, 3600),
+    default=15.0,
+    show_default=True,
+    help="Seconds for which a source that fails keeps its last values.",
+)
+@click.option(
+    "--max-series", type=click.IntRange(100), default=20_000, show_default=True, help="Most series on a page."
+)
+@click.option(
+    "--max-label-length",
+    type=click.IntRange(16),
+    default=128,
+    show_default=True,
+    help="Most bytes in a label's value.",
+)
+def exporter(
+    listen: str,
+    simulate: str | None,
+    root: Path | None,
+    period: float,
+    max_age: float,
+    max_series: int,
+    max_label_length: int,
+) -> None:
+    """Publish slices and cards for Prometheus."""
+    host, port = parse_listen(listen)
+    slices, nvml = open_sources(simulate, root)
+    renderer = Renderer(__version__, max_series, max_label_length)
+    asyncio.run(serve(Collection(slices, nvml, renderer, Settings(period, max_age)), host, port))

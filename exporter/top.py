@@ -1,0 +1,69 @@
+"""`weir top`: what every slice asked for and gets, now. Needs no exporter: it reads the same sources itself.
+
+On a terminal a table that renews itself until Ctrl-C; elsewhere the table once, as plain text; with --json
+one snapshot for programs. A share is measured between two readings, so one interval passes before the first.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.live import Live
+
+from exporter.collection import Collection, Settings
+from exporter.render import Renderer
+from exporter.report import report
+from exporter.snapshot import Snapshot
+from exporter.sources import open_sources
+from exporter.top_view import view
+from weir import __version__
+
+_FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough to wait for
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One snapshot as JSON.")
+@click.option("--once", is_flag=True, help="The table once, also on a terminal.")
+@click.option("--simulate", metavar="MACHINE", help="Read the cards of a simulated machine, as h200.")
+@click.option("--root", type=click.Path(path_type=Path), help="Where the slice directories are.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 60),
+    default=1.0,
+    show_default=True,
+    help="Seconds between readings.",
+)
+def top(as_json: bool, once: bool, simulate: str | None, root: Path | None, interval: float) -> None:
+    """Show slices and cards: asked, given, memory, refusals."""
+    slices, nvml = open_sources(simulate, root)
+    collection = Collection(slices, nvml, Renderer(__version__), Settings(period=interval))
+    console = Console(highlight=False)
+    if as_json:
+        click.echo(orjson.dumps(report(_measured(collection, interval), 0.0), option=orjson.OPT_INDENT_2))
+    elif once or not console.is_terminal:
+        console.print(view(_measured(collection, interval), simulate), soft_wrap=not console.is_terminal)
+    else:
+        _watch(collection, console, interval, simulate)
+
+
+def _measured(collection: Collection, interval: float) -> Snapshot:
+    collection.collect_once()
+    time.sleep(min(interval, _FIRST_SECONDS))
+    return collection.collect_once()
+
+
+def _watch(collection: Collection, console: Console, interval: float, simulate: str | None) -> None:
+    collection.start()
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(view(collection.snapshot(), simulate), refresh=True)
+                time.sleep(interval)
+    except KeyboardInterrupt:
+        return
+    finally:
+        collection.stop()
