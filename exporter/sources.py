@@ -10,12 +10,12 @@ from pathlib import Path
 
 from exporter.collectors import NvmlCollector
 from exporter.slices import SlicesCollector
-from weir.paths import default_root
+from weir.roots import box_root
 from weir.simulation import open_nvml, simulated_machine
 
 
 def open_sources(simulate: str | None, root: Path | None) -> tuple[SlicesCollector, NvmlCollector]:
-    """The collectors for this root (None: the user's own) and this machine (None: this host's driver)."""
+    """The collectors for this root (None: the user's) and this machine (None: this host's driver)."""
     if simulate is not None:
         simulated_machine(simulate)
-    return SlicesCollector(root or default_root()), NvmlCollector(lambda: open_nvml(simulate))
+    return SlicesCollector(box_root(root, simulate)), NvmlCollector(lambda: open_nvml(simulate))
