@@ -178,7 +178,7 @@ def observe(root: Path, *, processes: bool = True) -> list[Observation]:
 
 
 def observe_one(path: Path, *, processes: bool = True) -> Observation | None:
-    """One slice directory as it is now; None if it is gone. Without `processes` only the supervisor counts."""
+    """One slice directory as it is now; None if it is gone. Without `processes`, only supervisors count."""
     identity, control, stats = None, None, None
     try:
         _own_directory(path)
