@@ -141,7 +141,8 @@ class StatsDevice(LittleEndianStructure):
         ("uncovered", c_uint64),
         ("hook_errors", c_uint64),
         ("intent_waits", c_uint64),
-        ("reserved", c_uint64 * 12),
+        ("drain", c_uint64),
+        ("reserved", c_uint64 * 11),
     )
 
 
