@@ -93,7 +93,10 @@ class ControlDevice(LittleEndianStructure):
         ("slot_length", c_uint64),
         ("unaccounted", c_uint64),
         ("unaccounted_deadline", c_uint64),
-        ("reserved", c_uint64 * 17),
+        ("loan_deadline", c_uint64),
+        ("loan_core_limit", c_uint32),
+        ("reserved_core", c_uint32),
+        ("reserved", c_uint64 * 15),
     )
 
 

@@ -71,6 +71,8 @@ class ControlDevice:
     slot_length: int = 0
     unaccounted: int = 0
     unaccounted_deadline: int = 0
+    loan_deadline: int = 0
+    loan_core_limit: int = 0
 
     def memory_limit_at(self, now: int) -> int:
         """The limit in force: a live lease can only lower it. `NO_LIMIT`: none."""
@@ -81,8 +83,9 @@ class ControlDevice:
         )
 
     def core_limit_at(self, now: int) -> int:
-        """Basis points in force: a live lease can only lower them."""
-        return min(self.core_limit, self.lease_core_limit) if now < self.lease_deadline else self.core_limit
+        """Basis points in force: a live loan can only raise them, and a live lease then only lower."""
+        limit = max(self.core_limit, self.loan_core_limit) if now < self.loan_deadline else self.core_limit
+        return min(limit, self.lease_core_limit) if now < self.lease_deadline else limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,11 @@ _MAX_IDENTITY = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a slice asked of one card. `cores_bp` is 10,000 where no cap was asked."""
+    """What a slice asked of one card. No memory asked is None; no cores asked is a limit of 10,000."""
 
     uuid: str
     index: int  # the card's index on the host
-    memory_bytes: int
+    memory_bytes: int | None
     cores_bp: int = layout.FULL_CORES
     guarantee_bp: int = 0
 
@@ -113,19 +114,19 @@ def create(root: Path, identity: Identity, control: ControlPage) -> tuple[Path, 
     return path, lock
 
 
-def first_control(identity: Identity, context_bytes: int) -> ControlPage:
-    """The control page that a slice starts with: its limits, no slot."""
+def first_control(identity: Identity, capacities: Sequence[int], context_bytes: Sequence[int]) -> ControlPage:
+    """The control page that a slice starts with: its limits, no slot. One capacity for each of its cards."""
     return ControlPage(
         generation=identity.generation,
         devices=tuple(
             ControlDevice(
                 uuid=uuid_bytes(share.uuid),
-                memory_limit=share.memory_bytes,
-                context_bytes=context_bytes,
+                memory_limit=capacity if share.memory_bytes is None else share.memory_bytes,
+                context_bytes=context,
                 core_limit=share.cores_bp,
                 core_guarantee=share.guarantee_bp,
             )
-            for share in identity.devices
+            for share, capacity, context in zip(identity.devices, capacities, context_bytes, strict=True)
         ),
         policy=layout.Policy[identity.policy.upper()],
     )
@@ -214,7 +215,7 @@ def _identity(data: Any) -> Identity:
     identity = Identity(devices=devices, **data)
     for share in devices:
         uuid_bytes(share.uuid)
-        if not all(isinstance(number, int) for number in (share.index, share.memory_bytes, share.cores_bp)):
+        if not all(isinstance(one, int) for one in (share.index, share.memory_bytes or 0, share.cores_bp)):
             raise ValueError("a share that is not a number")
     if not isinstance(identity.generation, int) or not isinstance(identity.created, int | float):
         raise ValueError("generation and created are numbers")

@@ -64,7 +64,10 @@ struct weir_control_device {
     uint64_t slot_length;
     uint64_t unaccounted;         /* bytes the card shows beyond the ledger; counted against the limit */
     uint64_t unaccounted_deadline;
-    uint64_t reserved[17];
+    uint64_t loan_deadline;       /* until then core_limit is loan_core_limit where that is larger; a lease */
+    uint32_t loan_core_limit;     /* still lowers it. Lends a burst slice what its neighbours leave idle */
+    uint32_t reserved_core;
+    uint64_t reserved[15];
 };
 
 /* ---- stats: many writers (every thread of every process of the slice), atomics only ---- */
