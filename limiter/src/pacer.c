@@ -30,6 +30,8 @@ static uint64_t clamp_balance(uint64_t balance, uint64_t now)
 struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t now)
 {
     struct pacer_rule rule = {.limit = cap(control->core_limit)};
+    if (control->loan_deadline > now && cap(control->loan_core_limit) > rule.limit)
+        rule.limit = cap(control->loan_core_limit);
     if (control->lease_deadline > now && cap(control->lease_core_limit) < rule.limit)
         rule.limit = control->lease_core_limit;
     if (control->gate && control->gate_deadline > now)
