@@ -1,0 +1,186 @@
+"""The load generator on the simulated card: it does what its options say, and reports what it did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simgpu.load import PROGRAM
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (),
+        ("--wait",),
+        ("--queue", "1"),
+        ("--queue", "7"),
+        ("--streams", "3"),
+        ("--ptds",),
+        ("--ptds", "--dlsym"),
+        ("--dlsym", "--wait"),
+        ("--cooperative",),
+        ("--extended",),
+        ("--events",),
+        ("--grid", "528"),
+        ("--kernel-us", "0"),
+    ],
+    ids=" ".join,
+)
+def test_it_launches_as_often_as_asked_in_every_shape(h200: Any, shape: tuple[str, ...]) -> None:
+    (line,) = h200.load("--kernel-us", "20", "--no-calibrate", "--launches", "100", *shape)
+    assert (line["phase"], line["launches"], line["kernels"], line["errors"]) == ("done", 100, 100, {})
+    assert line["kernel_seconds"] == pytest.approx(0 if "0" in shape else 0.002)
+
+
+def test_a_graph_counts_all_its_kernels(h200: Any) -> None:
+    (line,) = h200.load("--kernel-us", "20", "--no-calibrate", "--launches", "10", "--graph", "5", "--events")
+    assert (line["launches"], line["kernels"]) == (10, 50)
+    assert line["event_seconds"] >= 50 * 20e-6
+
+
+def test_kernels_take_their_time_on_the_card(h200: Any) -> None:
+    (line,) = h200.load("--kernel-us", "1000", "--no-calibrate", "--launches", "200", "--events")
+    assert line["t"] >= 0.2
+    assert line["event_seconds"] == pytest.approx(0.2, rel=0.02)
+
+
+def test_it_stops_after_its_seconds(h200: Any) -> None:
+    (line,) = h200.load("--kernel-us", "1000", "--seconds", "0.5", "--queue", "4")
+    assert 0.5 <= line["t"] < 5
+    assert 0 < line["kernel_seconds"] <= line["t"] + 0.01
+    assert line["launches_per_second"] == pytest.approx(line["launches"] / line["t"], rel=0.05)
+
+
+def test_a_warm_up_is_not_counted(h200: Any) -> None:
+    (line,) = h200.load("--kernel-us", "100", "--warmup", "0.2", "--launches", "10")
+    assert (line["launches"], line["kernels"]) == (10, 10)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_its_last_line(h200: Any, how: signal.Signals) -> None:
+    load = h200.start("--kernel-us", "500", "--report-every", "0.05")
+    first = load.until("running")
+    load.process.send_signal(how)
+    last = load.until("done")
+    assert load.process.wait(30) == 0
+    assert last["kernels"] == last["launches"] > first["kernels"]
+    assert last["t"] > first["t"]
+
+
+def test_it_reports_what_was_allocated_and_holds_it(h200: Any) -> None:
+    load = h200.start("--memory", "64MiB,2GiB,4096", "--hold", "60")
+    assert load.until("allocated")["allocated"] == 64 * MIB + 2048 * MIB + 4096
+    assert load.stop() == 0
+
+
+def test_it_allocates_until_the_card_is_full(h200: Any) -> None:
+    (full, done) = h200.load("--allocate-step", "1GiB")
+    assert full["errors"] == {"CUDA_ERROR_OUT_OF_MEMORY": 1}
+    assert full["allocated"] == done["allocated"]
+    assert (143_155 - 518 - 1024) * MIB < full["allocated"] <= (143_155 - 518) * MIB
+
+
+def test_an_allocation_that_must_succeed_and_does_not_is_a_failure(h200: Any) -> None:
+    result = h200.run(PROGRAM, "--memory", "200GiB")
+    assert result.returncode == 1
+    assert result.stderr == "weir-load: --memory: 214748364800 bytes: CUDA_ERROR_OUT_OF_MEMORY\n"
+
+
+def test_each_of_its_processes_reports_to_one_file(h200: Any, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    assert h200.load(
+        "--processes", "4", "--kernel-us", "50", "--launches", "20", "--no-calibrate", "--report", str(report)
+    ) == []  # fmt: skip
+    lines = [json.loads(line) for line in report.read_text().splitlines()]
+    assert sorted(line["process"] for line in lines) == [0, 1, 2, 3]
+    assert len({line["pid"] for line in lines}) == 4
+    assert all(line["kernels"] == 20 for line in lines)
+
+
+def test_a_signal_to_the_first_process_ends_them_all(
+    h200: Any, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    load = h200.start("--processes", "3", "--kernel-us", "500", "--report-every", "0.05")
+    while len({line["process"] for line in load.lines}) < 3:
+        load.until("running")
+    assert load.stop() == 0
+    pids = {line["pid"] for line in load.lines}
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def test_it_runs_on_the_card_that_was_asked_for(machine_of: Callable[[str], Any]) -> None:
+    machine = machine_of("t4:2")
+    load = machine.start("--device", "1", "--memory", "8MiB", "--hold", "60")
+    assert load.until("allocated")["device"] == 1
+    code = """
+cards = [n.nvmlDeviceGetHandleByIndex(index) for index in range(2)]
+answer = [len(n.nvmlDeviceGetComputeRunningProcesses(card)) for card in cards]
+"""
+    assert machine.ask(code) == [0, 1]
+
+
+def test_two_loads_share_one_card_and_lose_a_tenth(h200: Any) -> None:
+    loads = [h200.start("--kernel-us", "1000", "--warmup", "0.5", "--seconds", "3") for _ in range(2)]
+    shares = [line["kernel_seconds"] / line["t"] for line in (load.until("done") for load in loads)]
+    assert shares == pytest.approx([0.45, 0.45], abs=0.06)
+
+
+NUMBER = "a number from 0.001 to 1000000000"
+COUNT = "a whole number from 1 to 1000000"
+SIZES = "up to 64 sizes separated by commas, as 64MiB,2GiB"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--queue 0", f"--queue: 0: not allowed; {COUNT}"),
+        ("--queue 1.5", f"--queue: 1.5: not allowed; {COUNT}"),
+        ("--seconds nan", f"--seconds: nan: not allowed; {NUMBER}"),
+        ("--seconds -1", f"--seconds: -1: not allowed; {NUMBER}"),
+        ("--memory 4XB", f"--memory: 4XB: not allowed; {SIZES}"),
+        ("--memory 1,,2", f"--memory: 1,,2: not allowed; {SIZES}"),
+        (
+            "--allocate-step -5",
+            "--allocate-step: -5: not allowed; bytes, as 1048576, 512KiB, 64MiB or 2GiB",
+        ),
+        (
+            "--allocate-until 1MiB",
+            "--allocate-until: alone: not allowed; together with --allocate-step",
+        ),
+        (
+            "--ptds --streams 2",
+            "--streams: more than 1: not allowed; one stream with --ptds: the thread's own",
+        ),
+        ("more", "argument: more: not allowed; options only, see --help"),
+    ],
+)
+def test_a_bad_option_is_refused_in_one_line(arguments: str, message: str) -> None:
+    result = subprocess.run([PROGRAM, *arguments.split()], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (2, f"weir-load: {message}\n")
+
+
+def test_without_a_driver_it_says_so() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+    result = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    if "no GPU driver here" not in result.stderr:
+        pytest.skip("this host has a driver")
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_weir_load_is_the_program() -> None:
+    weir = Path(sys.executable).parent / "weir"
+    result = subprocess.run([weir, "load", "--queue", "0"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.startswith("weir-load: --queue: 0")
