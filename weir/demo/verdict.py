@@ -1,0 +1,51 @@
+"""Whether the demo's slices were held, judged from measured numbers alone. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weir.units import format_bytes
+
+POINTS = 6.0  # a busy machine of two cores delays threads that much over ten seconds; benchmarks/ is stricter
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One line of the verdict."""
+
+    held: bool
+    text: str
+
+
+def percent(ratio: float | None) -> str:
+    """A share for people."""
+    return "-" if ratio is None else f"{ratio * 100:.1f} %"
+
+
+def judge_share(name: str, asked: float, given: float | None, own: float | None) -> Judgement:
+    """Whether a slice got what it asked for: by the limiter's clock, and by its own count of finished work.
+
+    `own` is None where there is nothing to judge by (on a real card a kernel's work depends on the clocks).
+    """
+    measured = [value for value in (given, own) if value is not None]
+    off = max((abs(value - asked) * 100 for value in measured), default=None)
+    held = given is not None and off is not None and off <= POINTS
+    counted = f", by its own count {percent(own)}" if own is not None else ""
+    bound = f"within {POINTS:.0f} points" if held else f"more than {POINTS:.0f} points off"
+    return Judgement(held, f"{name} asked for {percent(asked)} and got {percent(given)}{counted}: {bound}")
+
+
+def judge_memory(
+    name: str, limit: float | None, most: float | None, source: str, refused: float, out_of_memory: int
+) -> Judgement:
+    """Whether a greedy slice was refused as out of memory, and never held more than its limit."""
+    if not limit or most is None:
+        return Judgement(False, f"{name}: its memory was never seen")
+    over = most > limit
+    told = out_of_memory > 0 and refused > 0
+    asked = f"was refused {refused:.0f} time{'' if refused == 1 else 's'}"
+    how = "as out of memory" if out_of_memory else "and was never told it is out of memory"
+    held = f"held at most {format_bytes(most)} of {format_bytes(limit)} {source}"
+    return Judgement(
+        told and not over, f"{name} {asked} {how}, and {held}{': OVER ITS LIMIT' if over else ''}"
+    )
