@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 import uuid as uuids
 from collections.abc import Iterator
@@ -163,6 +164,8 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
     except OSError as error:
         raise CorruptPageError(f"{path}: {error.strerror}") from error
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe or a device cannot be read at an offset
+            raise CorruptPageError(f"{path}: not a file")
         yield descriptor
     finally:
         os.close(descriptor)

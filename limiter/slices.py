@@ -211,6 +211,8 @@ def load_identity(path: Path) -> Identity:
 
 
 def _identity(data: Any) -> Identity:
+    if not isinstance(data, dict):
+        raise ValueError("not an object")
     devices = tuple(Share(**share) for share in data.pop("devices"))
     identity = Identity(devices=devices, **data)
     for share in devices:
