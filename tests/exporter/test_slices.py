@@ -1,0 +1,217 @@
+"""The slices collector over real slice directories: what it reads, and what it survives."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from dataclasses import replace
+
+import pytest
+
+from exporter.slices import Now, SlicesCollector
+from limiter import layout, slices, writer
+from limiter.pages import ControlDevice, ControlPage, uuid_bytes
+from tests.exporter.builders import MIB, UUID
+
+NOW = Now(monotonic=500_000_000_000, wall=1_700_000_500.0)
+
+
+class Root:
+    """A root with slices whose pages the tests write."""
+
+    def __init__(self, path):
+        self.path = path
+        self.locks = []
+
+    def slice(self, name, generation=7, cards=1, live=True, **changes):
+        share = slices.Share(uuid=UUID, index=0, memory_bytes=3000 * MIB, cores_bp=3000, guarantee_bp=3000)
+        identity = slices.Identity(name, generation, 1_700_000_000.0, (share,) * cards, **changes)
+        held = ControlDevice(uuid_bytes(UUID), memory_limit=3000 * MIB, core_limit=3000, core_guarantee=3000)
+        directory, lock = slices.create(self.path, identity, ControlPage(generation, (held,) * cards))
+        if live:
+            self.locks.append(lock)
+        else:
+            os.close(lock)
+        return directory
+
+    def stats(self, directory, device=0, **values):
+        """Write counters of a card as the limiter would."""
+        page = (directory / "rw/stats").open("r+b")
+        with page:
+            for name, value in values.items():
+                field = getattr(layout.StatsDevice, name)
+                start = layout_size(layout.StatsHeader) + device * layout_size(layout.StatsDevice)
+                page.seek(start + field.offset)
+                page.write(struct.pack("<Q", value))
+
+    def collector(self):
+        return SlicesCollector(self.path, now=lambda: NOW)
+
+    def read(self):
+        return self.collector().collect()
+
+    def close(self):
+        for lock in self.locks:
+            os.close(lock)
+
+
+def layout_size(structure):
+    return ctypes.sizeof(structure)
+
+
+def used(bytes_):
+    return (bytes_ // layout.UNIT) << layout.WORD_SUM_SHIFT
+
+
+@pytest.fixture
+def root(tmp_path):
+    made = Root(tmp_path)
+    yield made
+    made.close()
+
+
+def test_no_root_is_no_slices(root):
+    reading = SlicesCollector(root.path / "nowhere").collect()
+    assert reading.containers == ()
+    assert set(reading.regions.values()) == {0}
+
+
+def test_a_slice_is_read_with_its_limits_and_claims(root):
+    directory = root.slice("alice")
+    root.stats(directory, used=used(600 * MIB), peak_bytes=700 * MIB, gpu_time=1_500_000_000, launches=42)
+    root.stats(directory, denied_limit=2, denied_bytes=10 * MIB, throttled_time=250_000_000)
+    (one,) = root.read().containers
+    (claims,) = one.slices
+    assert one.key == ("", "", "alice")
+    assert (one.generation, one.policy, one.started) == (7, "fixed", 1_700_000_000.0)
+    assert (claims.gpu_uuid, claims.index) == (UUID, 0)
+    assert (claims.memory_used, claims.memory_peak) == (600 * MIB, 700 * MIB)
+    assert (claims.memory_limit, claims.memory_requested, claims.core_limit) == (3000 * MIB, 3000 * MIB, 0.3)
+    counters = claims.counters
+    assert (counters.gpu_seconds, counters.throttled_seconds) == (1.5, 0.25)
+    assert (counters.launches, counters.denied_limit, counters.denied_bytes) == (42, 2, 10 * MIB)
+
+
+def test_a_container_on_two_cards_has_a_slice_on_each(root):
+    directory = root.slice("alice", cards=2)
+    root.stats(directory, device=1, launches=5)
+    (one,) = root.read().containers
+    assert [(claims.index, claims.counters.launches) for claims in one.slices] == [(0, 0), (1, 5)]
+
+
+def test_monotonic_times_become_unix_times_that_are_never_ahead(root):
+    directory = root.slice("alice")
+    assert root.read().containers[0].slices[0].last_kernel is None
+    root.stats(directory, last_launch=NOW.monotonic - 2_500_000_000)
+    assert root.read().containers[0].slices[0].last_kernel == NOW.wall - 2.5
+    root.stats(directory, last_launch=NOW.monotonic + 10**15)
+    assert root.read().containers[0].slices[0].last_kernel == NOW.wall
+
+
+@pytest.mark.parametrize(
+    ("deadline", "limit", "cores"),
+    [(NOW.monotonic + 1, 1000 * MIB, 0.1), (NOW.monotonic, 3000 * MIB, 0.3)],
+    ids=["a lease in force", "a lease that has ended"],
+)
+def test_the_limit_shown_is_the_one_in_force(root, deadline, limit, cores):
+    directory = root.slice("alice")
+    page = slices.observe_one(directory).control
+    lease = replace(
+        page.devices[0], lease_deadline=deadline, lease_memory_limit=1000 * MIB, lease_core_limit=1000
+    )
+    writer.update_control(directory / "control", replace(page, devices=(lease,)))
+    (claims,) = root.read().containers[0].slices
+    assert (claims.memory_limit, claims.core_limit) == (limit, cores)
+
+
+def test_no_limit_is_no_number(root):
+    directory = root.slice("alice")
+    page = slices.observe_one(directory).control
+    free = replace(page.devices[0], memory_limit=layout.NO_LIMIT, core_limit=layout.FULL_CORES)
+    writer.update_control(directory / "control", replace(page, devices=(free,)))
+    (claims,) = root.read().containers[0].slices
+    assert (claims.memory_limit, claims.core_limit) == (None, None)
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def cut(path):
+    os.truncate(path, 300)
+
+
+def garbage(path):
+    path.write_bytes(os.urandom(4096))
+
+
+def other_major(path):
+    with path.open("r+b") as page:
+        page.seek(8)
+        page.write(struct.pack("<H", 9))
+
+
+def link(path):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def missing(path):
+    path.unlink()
+
+
+@pytest.mark.parametrize("file", ["rw/stats", "control"])
+@pytest.mark.parametrize(
+    ("damage", "state"),
+    [(empty, "corrupt"), (cut, "corrupt"), (garbage, "corrupt"), (other_major, "version_mismatch"),
+     (link, "corrupt"), (pipe, "corrupt"), (missing, "corrupt")],
+    ids=lambda value: getattr(value, "__name__", value),
+)  # fmt: skip
+def test_a_damaged_page_is_counted_and_harms_no_other_slice(root, file, damage, state):
+    damage(root.slice("bad") / file)
+    root.slice("good")
+    reading = root.read()
+    assert [one.container for one in reading.containers] == ["good"]
+    assert {name: n for name, n in reading.regions.items() if n} == {"live": 1, state: 1}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"name": 3}', '"\\udcff"'])
+def test_a_damaged_identity_is_counted_and_harms_no_other_slice(root, text):
+    (root.slice("bad") / "slice.json").write_text(text)
+    root.slice("good")
+    reading = root.read()
+    assert [one.container for one in reading.containers] == ["good"]
+    assert reading.regions["corrupt"] == 1
+
+
+def test_a_slice_whose_owner_is_gone_is_stale_and_not_published(root):
+    root.slice("gone", live=False)
+    reading = root.read()
+    assert reading.containers == ()
+    assert reading.regions["stale"] == 1
+
+
+def test_a_removed_slice_is_gone_at_once(root):
+    directory, collector = root.slice("alice"), root.collector()
+    assert len(collector.collect().containers) == 1
+    slices.remove(directory)
+    reading = collector.collect()
+    assert reading.containers == ()
+    assert set(reading.regions.values()) == {0}
+
+
+def test_a_page_that_is_being_written_at_every_try_keeps_what_was_read_last(root):
+    directory, collector = root.slice("alice"), root.collector()
+    collector.collect()
+    with (directory / "control").open("r+b") as page:
+        page.seek(layout.ControlHeader.sequence.offset)
+        page.write(struct.pack("<I", 5))
+    reading = collector.collect()
+    assert [one.container for one in reading.containers] == ["alice"]
+    assert reading.torn_reads == 1
