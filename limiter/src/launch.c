@@ -1,0 +1,74 @@
+/*
+ * The hooks of kernel launches, and of the calls that wait for kernels (hooks.h names them).
+ *
+ * Each is the driver's call between pacing_begin and pacing_end. The _ptsz variants mean the calling thread's
+ * own default stream where the others mean the legacy one. Nothing is decided here.
+ */
+#include "pacing.h"
+
+static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
+
+#define LAUNCH(symbol, function, stream, ...)                                                                \
+    {                                                                                                        \
+        if (weir_inside)                                                                                     \
+            return WEIR_REAL(symbol)(__VA_ARGS__);                                                           \
+        struct pacing pacing = pacing_begin(function, stream);                                               \
+        CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
+        pacing_end(&pacing, result);                                                                         \
+        return result;                                                                                       \
+    }
+
+#define WAIT(symbol, scope, stream, ...)                                                                     \
+    {                                                                                                        \
+        if (weir_inside)                                                                                     \
+            return WEIR_REAL(symbol)(__VA_ARGS__);                                                           \
+        pacing_before_wait(scope, stream);                                                                   \
+        CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
+        pacing_after_wait();                                                                                 \
+        return result;                                                                                       \
+    }
+
+#define KERNEL(symbol, as_stream)                                                                            \
+    CUresult symbol(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,    \
+                    unsigned bz, unsigned shared, CUstream stream, void **parameters, void **extra)          \
+    LAUNCH(symbol, function, as_stream(stream), function, gx, gy, gz, bx, by, bz, shared, stream,            \
+           parameters, extra)
+
+#define KERNEL_EX(symbol, as_stream)                                                                         \
+    CUresult symbol(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)      \
+    LAUNCH(symbol, function, as_stream(config ? config->hStream : NULL), config, function, parameters, extra)
+
+#define COOPERATIVE(symbol, as_stream)                                                                       \
+    CUresult symbol(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,    \
+                    unsigned bz, unsigned shared, CUstream stream, void **parameters)                        \
+    LAUNCH(symbol, function, as_stream(stream), function, gx, gy, gz, bx, by, bz, shared, stream, parameters)
+
+#define GRAPH(symbol, as_stream)                                                                             \
+    CUresult symbol(CUgraphExec graph, CUstream stream) LAUNCH(symbol, graph, as_stream(stream), graph, stream)
+
+KERNEL(cuLaunchKernel, )
+KERNEL(cuLaunchKernel_ptsz, own_default)
+KERNEL_EX(cuLaunchKernelEx, )
+KERNEL_EX(cuLaunchKernelEx_ptsz, own_default)
+COOPERATIVE(cuLaunchCooperativeKernel, )
+COOPERATIVE(cuLaunchCooperativeKernel_ptsz, own_default)
+GRAPH(cuGraphLaunch, )
+GRAPH(cuGraphLaunch_ptsz, own_default)
+
+/* One kernel on several devices, long deprecated: paced as a launch on the current one. */
+CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
+LAUNCH(cuLaunchCooperativeKernelMultiDevice, list && count ? list->function : NULL,
+       list && count ? list->hStream : NULL, list, count, flags)
+
+CUresult cuLaunch(CUfunction function) LAUNCH(cuLaunch, function, NULL, function)
+CUresult cuLaunchGrid(CUfunction function, int width, int height)
+LAUNCH(cuLaunchGrid, function, NULL, function, width, height)
+CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream)
+LAUNCH(cuLaunchGridAsync, function, stream, function, width, height, stream)
+
+CUresult cuStreamSynchronize(CUstream stream) WAIT(cuStreamSynchronize, PACING_STREAM, stream, stream)
+CUresult cuStreamSynchronize_ptsz(CUstream stream)
+WAIT(cuStreamSynchronize_ptsz, PACING_STREAM, own_default(stream), stream)
+CUresult cuCtxSynchronize(void) WAIT(cuCtxSynchronize, PACING_ALL, NULL, )
+CUresult cuCtxSynchronize_v2(CUcontext context) WAIT(cuCtxSynchronize_v2, PACING_ALL, NULL, context)
+CUresult cuEventSynchronize(CUevent event) WAIT(cuEventSynchronize, PACING_EVENT, NULL, event)

@@ -1,0 +1,314 @@
+/*
+ * See meter.h. Batches come from a fixed pool and wait in their lane in the order they were closed; a lane
+ * whose batch cannot be closed (no event, the stream captures, the pool is empty) lets it go on, so the worst
+ * case is a long batch, not a lost one.
+ */
+#include "meter.h"
+
+#include <string.h>
+
+#include "pacer.h"
+
+#define TICKET_LEAST (50 * WEIR_US)
+#define LOADING_LEAST (200 * WEIR_US) /* a launch call that takes longer was loading code, or waiting */
+
+static uint64_t bit(const struct meter *meter, const struct lane *lane)
+{
+    return UINT64_C(1) << (lane - meter->lanes);
+}
+
+void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
+{
+    uint64_t batch = atomic_load_explicit(&lane->batch, memory_order_relaxed);
+    if (atomic_load_explicit(&estimate->batch, memory_order_relaxed) == batch)
+        return;
+    atomic_store_explicit(&estimate->batch, batch, memory_order_relaxed);
+    unsigned index = atomic_fetch_add_explicit(&lane->note_count, 1, memory_order_relaxed);
+    if (index < METER_NOTES)
+        lane->notes[index] = (struct estimate_note){estimate, charged};
+}
+
+void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
+{
+    if (limit < WEIR_FULL_CORES)
+        pacer_charge_balance(&meter->stats->balance, ns, limit, now);
+    pacer_charge_drain(&meter->stats->drain, ns, now);
+}
+
+static void count_gpu_time(struct meter *meter, int64_t ns)
+{
+    if (ns > 0)
+        atomic_fetch_add_explicit(&meter->stats->gpu_time, (uint64_t)ns, memory_order_relaxed);
+}
+
+static void raise(_Atomic uint64_t *word, uint64_t value)
+{
+    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+    while (old < value && !atomic_compare_exchange_weak(word, &old, value))
+        ;
+}
+
+/* ---- lanes ---- */
+
+static struct timeline *timeline_of(struct meter *meter, CUcontext context)
+{
+    struct timeline *free_entry = NULL;
+    for (int i = 0; i < METER_CONTEXTS; i++) {
+        if (meter->timelines[i].context == context)
+            return &meter->timelines[i];
+        if (!meter->timelines[i].context && !free_entry)
+            free_entry = &meter->timelines[i];
+    }
+    if (free_entry)
+        *free_entry = (struct timeline){.context = context};
+    return free_entry;
+}
+
+static void prepare(struct meter *meter)
+{
+    for (int i = 0; i < METER_BATCHES; i++) {
+        meter->batches[i].next = meter->free_batches;
+        meter->free_batches = &meter->batches[i];
+    }
+    meter->ready = true;
+}
+
+static struct batch *batch_take(struct meter *meter)
+{
+    struct batch *batch = meter->free_batches;
+    if (batch) {
+        meter->free_batches = batch->next;
+        *batch = (struct batch){.next = NULL};
+    }
+    return batch;
+}
+
+static void batch_free(struct meter *meter, struct batch *batch)
+{
+    batch->next = meter->free_batches;
+    meter->free_batches = batch;
+}
+
+static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct timeline *timeline)
+{
+    lane->stream = stream;
+    lane->timeline = timeline;
+    lane->ticket_size = PACER_TICKET;
+    atomic_store(&lane->ticket, TICKET_ZERO);
+    atomic_store(&lane->expires, 0);
+    atomic_store(&lane->key, key);
+}
+
+struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream)
+{
+    struct timeline *timeline = timeline_of(meter, context);
+    struct lane *lane = lane_find(meter, key);
+    if (!meter->ready)
+        prepare(meter);
+    if (!timeline)
+        return NULL;
+    if (lane && lane->timeline == timeline)
+        return lane;
+    for (unsigned probe = 0; !lane && probe < METER_PROBES; probe++) {
+        struct lane *other = &meter->lanes[(lane_slot(key) + probe) % METER_LANES];
+        if (!atomic_load(&other->key) || !((meter->open | meter->waiting) & bit(meter, other)))
+            lane = other;
+    }
+    if (!lane || ((meter->open | meter->waiting) & bit(meter, lane)))
+        return NULL; /* all busy, or a default stream's lane still holds another context's work */
+    lane_start(lane, key, stream, timeline);
+    return lane;
+}
+
+/* ---- batches ---- */
+
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t limit, uint64_t now)
+{
+    if (!lane->open) {
+        struct batch *batch = batch_take(meter);
+        if (!batch)
+            return false;
+        bool chained = lane->newest && timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
+        if (!chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
+            batch_free(meter, batch);
+            return false;
+        }
+        batch->opened = now;
+        batch->limit = limit;
+        lane->open = batch;
+        lane->granted = 0;
+        meter->open |= bit(meter, lane);
+        atomic_store_explicit(&lane->note_count, 0, memory_order_relaxed);
+        atomic_store_explicit(&lane->batch, ++meter->batch_count, memory_order_relaxed);
+    }
+    lane->granted += (int64_t)grant;
+    meter_charge(meter, (int64_t)grant, lane->open->limit, now);
+    atomic_fetch_add_explicit(&lane->ticket, grant, memory_order_relaxed);
+    return true;
+}
+
+/* Ends the ticket: what it still held is given back, what was overdrawn is charged. */
+static void tally(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    struct batch *batch = lane->open;
+    uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
+    int64_t launches = (int64_t)ticket >> TICKET_BITS;
+    batch->charged = lane->granted - ticket_left(ticket);
+    batch->launches = launches > 0 ? (uint32_t)launches : 0;
+    atomic_fetch_add_explicit(&meter->stats->launches, (uint64_t)launches, memory_order_relaxed);
+    meter_charge(meter, -ticket_left(ticket), batch->limit, now);
+    unsigned notes = atomic_load_explicit(&lane->note_count, memory_order_relaxed);
+    batch->note_count = notes < METER_NOTES ? notes : METER_NOTES;
+    memcpy(batch->notes, lane->notes, sizeof batch->notes);
+    lane->open = NULL;
+    meter->open &= ~bit(meter, lane);
+}
+
+void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    struct batch *batch = lane->open;
+    if (!batch || !(batch->end = timeline_record(lane->timeline, lane->stream)))
+        return;
+    tally(meter, lane, now);
+    if (lane->newest)
+        lane->newest->next = batch;
+    else
+        lane->oldest = batch;
+    lane->newest = batch;
+    meter->waiting |= bit(meter, lane);
+    if (batch->launches > 1)
+        lane->gapped = false;
+    if (lane->ticket_size < PACER_TICKET)
+        lane->ticket_size *= 2;
+}
+
+/* The charge stands as it is, for nothing better will be known. */
+static void batch_settle_unmeasured(struct meter *meter, struct batch *batch)
+{
+    count_gpu_time(meter, batch->charged);
+    for (unsigned i = 0; i < batch->note_count; i++)
+        atomic_store(&batch->notes[i].estimate->pending, 0);
+    batch_free(meter, batch);
+}
+
+void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    struct batch *batch = lane->open;
+    if (!batch)
+        return;
+    tally(meter, lane, now);
+    if (batch->start)
+        timeline_drop(lane->timeline, batch->start);
+    uint64_t half = batch->charged > 0 ? (uint64_t)batch->charged / 2 : 0;
+    lane->ticket_size = half < TICKET_LEAST ? TICKET_LEAST : half > PACER_TICKET ? PACER_TICKET : half;
+    batch_settle_unmeasured(meter, batch);
+}
+
+void meter_close_all(struct meter *meter, bool only_idle, uint64_t now)
+{
+    for (uint64_t open = meter->open; open; open &= open - 1) {
+        struct lane *lane = &meter->lanes[__builtin_ctzll(open)];
+        if (only_idle && lane->newest &&
+            timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING)
+            continue; /* the GPU has not even come to this batch: it will not run dry */
+        meter_close(meter, lane, now);
+    }
+}
+
+/* ---- results ---- */
+
+static void learn(struct meter *meter, const struct batch *batch, uint64_t measured)
+{
+    if (batch->note_count == 0)
+        return;
+    struct estimate *first = batch->notes[0].estimate;
+    if (batch->loading > LOADING_LEAST && !atomic_exchange(&first->loaded, true)) {
+        atomic_store(&first->pending, 0); /* its next launch is measured instead */
+        return;
+    }
+    if (batch->note_count == 1)
+        estimate_learn(first, measured, batch->launches);
+    else
+        estimate_scale(batch->notes, batch->note_count, (uint64_t)batch->charged, measured);
+    if (batch->launches == 1)
+        raise(&meter->stats->longest_kernel, measured);
+}
+
+static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
+{
+    int64_t start = lane->end_ns, end;
+    if (batch->start && !timeline_consume(lane->timeline, batch->start, batch->opened, &start))
+        return false;
+    batch->start = NULL;
+    if (!timeline_consume(lane->timeline, batch->end, 0, &end))
+        return false;
+    lane->end_ns = end;
+    if (batch->loading > LOADING_LEAST && end - start > (int64_t)batch->loading)
+        start += (int64_t)batch->loading;
+    int64_t used = coverage_add(&meter->coverage, start, end);
+    count_gpu_time(meter, used);
+    meter_charge(meter, used - batch->charged, batch->limit, now);
+    learn(meter, batch, end > start ? (uint64_t)(end - start) : 0);
+    batch_free(meter, batch);
+    return true;
+}
+
+static void unlink_oldest(struct meter *meter, struct lane *lane)
+{
+    lane->oldest = lane->oldest->next;
+    if (!lane->oldest) {
+        lane->newest = NULL;
+        meter->waiting &= ~bit(meter, lane);
+    }
+}
+
+static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    while (lane->oldest) {
+        struct batch *batch = lane->oldest;
+        enum timeline_state state = timeline_poll(lane->timeline, batch->end);
+        if (state == TIMELINE_PENDING)
+            return;
+        unlink_oldest(meter, lane);
+        if (state == TIMELINE_DONE && measure(meter, lane, batch, now))
+            continue;
+        atomic_fetch_add_explicit(&meter->stats->hook_errors, 1, memory_order_relaxed);
+        batch_settle_unmeasured(meter, batch);
+    }
+}
+
+void meter_collect(struct meter *meter, uint64_t now)
+{
+    meter->collected = now;
+    for (uint64_t waiting = meter->waiting; waiting; waiting &= waiting - 1)
+        lane_collect(meter, &meter->lanes[__builtin_ctzll(waiting)], now);
+}
+
+static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    if (lane->open) {
+        struct batch *batch = lane->open;
+        tally(meter, lane, now);
+        batch_settle_unmeasured(meter, batch);
+    }
+    while (lane->oldest) {
+        struct batch *batch = lane->oldest;
+        unlink_oldest(meter, lane);
+        batch_settle_unmeasured(meter, batch);
+    }
+    lane->timeline = NULL;
+    atomic_store(&lane->key, 0);
+}
+
+void meter_forget(struct meter *meter, CUcontext context, uint64_t now)
+{
+    for (int i = 0; i < METER_CONTEXTS; i++) {
+        struct timeline *timeline = &meter->timelines[i];
+        if (timeline->context != context)
+            continue;
+        for (int index = 0; index < METER_LANES; index++)
+            if (meter->lanes[index].timeline == timeline)
+                lane_forget(meter, &meter->lanes[index], now);
+        *timeline = (struct timeline){.context = NULL};
+    }
+}

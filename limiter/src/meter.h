@@ -1,0 +1,145 @@
+/*
+ * The meter of one device: GPU time measured in batches of about a millisecond of estimated work per stream.
+ *
+ * A lane stands for a stream. It carries a ticket: estimated work that may pass without bookkeeping, taken
+ * with one atomic add by any thread. A batch is what passed between two timing events: it starts where the
+ * lane's previous batch ended if that was still running when the batch's first launch came, else at an event
+ * of its own. Everything but the ticket belongs to whoever holds the meter (meter_try); a thread that does not
+ * get it passes on and is counted. What was charged at launch is corrected when a batch has been measured.
+ *
+ * A launch's work is charged exactly once, to the batch that was open in its lane or to none. The meter does
+ * not decide whether a launch may pass (pacer.h) and never waits.
+ */
+#ifndef WEIR_METER_H
+#define WEIR_METER_H
+
+#include "coverage.h"
+#include "estimates.h"
+#include "page.h"
+#include "timeline.h"
+
+#define METER_LANES 64 /* bits of a mask */
+#define METER_PROBES 8
+#define METER_BATCHES 256
+#define METER_NOTES 16
+#define METER_CONTEXTS 8
+
+struct batch {
+    struct batch *next;
+    CUevent start;    /* NULL: at the end of the lane's previous batch */
+    CUevent end;
+    uint64_t opened;  /* when its first launch came */
+    uint64_t loading; /* ns the call of its only launch took, in which it may have loaded code; else 0 */
+    int64_t charged;
+    uint32_t limit;   /* basis points it was charged at */
+    uint32_t launches;
+    unsigned note_count;
+    struct estimate_note notes[METER_NOTES];
+};
+
+struct lane {
+    /* any thread */
+    _Atomic uintptr_t key;     /* the stream; 0: free */
+    _Atomic uint64_t ticket;   /* launches << TICKET_BITS | TICKET_ZERO + ns left */
+    _Atomic uint64_t expires;  /* ticks */
+    _Atomic uint64_t last;     /* ticks of the last launch */
+    _Atomic uint64_t batch;    /* number of the open batch */
+    _Atomic unsigned note_count;
+    struct estimate_note notes[METER_NOTES];
+    /* the holder of the meter */
+    CUstream stream;
+    struct timeline *timeline;
+    struct batch *open, *oldest, *newest;
+    int64_t granted;      /* put into the ticket since the batch was opened */
+    int64_t end_ns;       /* where the last measured batch ended */
+    uint64_t ticket_size; /* smaller where batches end in idleness before they are full */
+    bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
+};
+
+struct meter {
+    atomic_flag held;
+    _Atomic uint64_t late; /* ns by which sleeping threads wake up late, averaged */
+    uint64_t batch_count;
+    uint64_t collected;       /* when results were last looked for */
+    uint64_t open, waiting;   /* masks of lanes with an open batch, with closed ones */
+    struct weir_stats_device *stats;
+    struct lane lanes[METER_LANES];
+    struct batch batches[METER_BATCHES];
+    struct batch *free_batches;
+    bool ready;
+    struct timeline timelines[METER_CONTEXTS];
+    struct coverage coverage;
+    struct estimates estimates;
+};
+
+#define TICKET_BITS 40
+#define TICKET_MASK ((UINT64_C(1) << TICKET_BITS) - 1)
+#define TICKET_ZERO (UINT64_C(1) << (TICKET_BITS - 1)) /* so that the ns never borrow from the launches */
+
+static inline int64_t ticket_left(uint64_t ticket)
+{
+    return (int64_t)(ticket & TICKET_MASK) - (int64_t)TICKET_ZERO;
+}
+
+/* A launch of `ns` taken from the ticket; what was left before it. */
+static inline int64_t lane_take(struct lane *lane, uint64_t ns)
+{
+    uint64_t one = (UINT64_C(1) << TICKET_BITS) - ns;
+    return ticket_left(atomic_fetch_add_explicit(&lane->ticket, one, memory_order_relaxed));
+}
+
+static inline void lane_put_back(struct lane *lane, uint64_t ns)
+{
+    atomic_fetch_sub_explicit(&lane->ticket, (UINT64_C(1) << TICKET_BITS) - ns, memory_order_relaxed);
+}
+
+static inline unsigned lane_slot(uintptr_t key)
+{
+    return (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+}
+
+static inline struct lane *lane_find(struct meter *meter, uintptr_t key)
+{
+    for (unsigned probe = 0; probe < METER_PROBES; probe++) {
+        struct lane *lane = &meter->lanes[(lane_slot(key) + probe) % METER_LANES];
+        if (atomic_load_explicit(&lane->key, memory_order_relaxed) == key)
+            return lane;
+    }
+    return NULL;
+}
+
+/* Writes into the open batch's notes what this function is charged at, once for each batch. */
+void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged);
+
+static inline bool meter_try(struct meter *meter)
+{
+    return !atomic_flag_test_and_set_explicit(&meter->held, memory_order_acquire);
+}
+
+static inline void meter_release(struct meter *meter)
+{
+    atomic_flag_clear_explicit(&meter->held, memory_order_release);
+}
+
+/* ---- the rest is for the holder of the meter ---- */
+
+/* The stream's lane, made if need be; NULL: there is no room. */
+struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream);
+
+/* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: not measured. */
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t limit, uint64_t now);
+/* Records the end of the lane's open batch. */
+void meter_close(struct meter *meter, struct lane *lane, uint64_t now);
+/* The stream ran dry at an unknown moment: what was charged stands. */
+void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now);
+/* Closes all open batches; with `only_idle`, those alone that the GPU may come to an end of. */
+void meter_close_all(struct meter *meter, bool only_idle, uint64_t now);
+/* Settles what has become known. */
+void meter_collect(struct meter *meter, uint64_t now);
+/* The context is gone, and its events and streams with it. */
+void meter_forget(struct meter *meter, CUcontext context, uint64_t now);
+
+/* Charges (or gives back) GPU time that is known to the slice's words. */
+void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now);
+
+#endif

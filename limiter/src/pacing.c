@@ -1,0 +1,342 @@
+/*
+ * See pacing.h. One meter per device of the slice, in memory that costs nothing until it is touched.
+ *
+ * No lock is ever held while a launch waits or while the driver launches, and none is waited for: who does not
+ * get the meter takes his launch from the ticket all the same and lets the holder settle it. A launch into a
+ * stream that captures is no work yet, so it is neither paced nor measured; the launch of the graph is.
+ */
+#include "pacing.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "meter.h"
+#include "pacer.h"
+#include "slice.h"
+
+#define PACING_LOOK (50 * WEIR_MS)     /* longest sleep: a change of gate, limit or lease is obeyed after that */
+#define PACING_GAP (50 * WEIR_US)      /* a host that launches more seldom may leave the GPU idle in between */
+#define PACING_COLLECT (200 * WEIR_US) /* results are looked for no more often */
+#define PACING_PROBE (50 * WEIR_MS)    /* longest wait for the first measurement of a function */
+#define PACING_POLL (200 * WEIR_US)    /* … and how often it is looked for */
+
+static struct meter meters[WEIR_MAX_DEVICES];
+static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; 0: not set up yet */
+static double ticks_per_ns;
+static __thread char thread_identity; /* its address names the per-thread default stream */
+
+/* A launch on its way: everything that the steps before the driver's call share. */
+struct launch {
+    const struct weir_slice *slice;
+    uint32_t device;
+    struct meter *meter;
+    struct estimate *estimate;
+    uintptr_t key;
+    CUstream stream;
+    bool gap;    /* the host left one before it */
+    bool single; /* it is measured by itself */
+};
+
+static void start_afresh(void)
+{
+    for (int i = 0; i < WEIR_MAX_DEVICES; i++)
+        if (meters[i].stats)
+            memset(&meters[i], 0, sizeof meters[i]);
+}
+
+static uint64_t set_up(void)
+{
+    static atomic_flag registered = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&registered))
+        pthread_atfork(NULL, NULL, start_afresh);
+    double rate = weir_tick_rate().ticks_per_ns;
+    ticks_per_ns = rate;
+    uint64_t ticks = (uint64_t)((double)PACING_GAP * rate);
+    atomic_store(&gap_ticks, ticks ? ticks : 1);
+    return ticks;
+}
+
+static uintptr_t stream_key(CUstream stream)
+{
+    if (stream == CU_STREAM_PER_THREAD)
+        return (uintptr_t)&thread_identity;
+    return stream ? (uintptr_t)stream : (uintptr_t)CU_STREAM_LEGACY;
+}
+
+/* The current context, if it is the stream's: events are made in the one and recorded into the other. */
+static CUcontext context_of(CUstream stream)
+{
+    CUcontext current = NULL, owner = NULL;
+    if (WEIR_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS)
+        return NULL;
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || !weir_has_real(WEIR_ID_cuStreamGetCtx))
+        return current;
+    return WEIR_CALL(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS && owner == current ? current : NULL;
+}
+
+static bool device_meter(const struct weir_slice **slice, int *device)
+{
+    *slice = weir_slice();
+    if (!*slice)
+        return false;
+    *device = weir_current_device();
+    return *device >= 0 && *device < WEIR_MAX_DEVICES;
+}
+
+static void add(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
+}
+
+/* ---- before the launch ---- */
+
+/* The ticket covers it: true, and whether it was the last that it covers. */
+static bool take_ticket(struct launch *launch, uintptr_t function, bool *last)
+{
+    struct lane *lane = lane_find(launch->meter, launch->key);
+    launch->estimate = estimate_find(&launch->meter->estimates, function);
+    if (!lane)
+        return false;
+    uint64_t ticks = weir_ticks(), gap = atomic_load_explicit(&gap_ticks, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&lane->last, memory_order_relaxed);
+    atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
+    launch->gap = (int64_t)(ticks - before) > (int64_t)gap;
+    if (launch->gap || !launch->estimate ||
+        ticks >= atomic_load_explicit(&lane->expires, memory_order_relaxed))
+        return false;
+    uint64_t ns = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
+    if (!ns)
+        return false;
+    int64_t left = lane_take(lane, ns);
+    if (left <= 0) {
+        lane_put_back(lane, ns);
+        return false;
+    }
+    lane_note(lane, launch->estimate, ns);
+    *last = left <= (int64_t)ns;
+    return true;
+}
+
+/* Takes in results, and ends a batch that the GPU has come to the end of while the host did other things. */
+static void catch_up(struct launch *launch, uint64_t now)
+{
+    struct meter *meter = launch->meter;
+    if (!meter_try(meter))
+        return;
+    if (now - meter->collected > PACING_COLLECT)
+        meter_collect(meter, now);
+    struct lane *lane = launch->gap ? lane_find(meter, launch->key) : NULL;
+    if (lane && (lane->open || lane->gapped) && stream_idle(launch->stream)) {
+        meter_abandon(meter, lane, now);
+        launch->single = lane->gapped = true;
+    }
+    meter_release(meter);
+}
+
+/* Under a limit a function's second launch waits, for a while, until the first has shown how long it takes. */
+static bool probing(const struct launch *launch, uint64_t now)
+{
+    uint64_t pending = atomic_load_explicit(&launch->estimate->pending, memory_order_relaxed);
+    return !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed) && pending &&
+           now < pending + PACING_PROBE;
+}
+
+static struct pacer_verdict decide(const struct launch *launch, struct pacer_rule *rule, uint64_t rest_until,
+                                   uint64_t now)
+{
+    struct weir_control_device control;
+    weir_control_read(launch->slice, launch->device, &control, NULL);
+    *rule = pacer_rule(&control, now);
+    struct pacer_state state = {
+        .balance = atomic_load_explicit(&launch->meter->stats->balance, memory_order_relaxed),
+        .drain = atomic_load_explicit(&launch->meter->stats->drain, memory_order_relaxed),
+        .rest_until = rest_until,
+        .early = atomic_load_explicit(&launch->meter->late, memory_order_relaxed),
+    };
+    struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate));
+    if (verdict.pass && pacer_binds(rule) && probing(launch, now))
+        return (struct pacer_verdict){.wait_until = now + PACING_POLL};
+    return verdict;
+}
+
+/* Sleeps, and learns by how much sleeping threads wake up late on this host. */
+static void sleep_until(struct meter *meter, uint64_t moment)
+{
+    weir_sleep_until(moment);
+    uint64_t woken = weir_now(), late = atomic_load_explicit(&meter->late, memory_order_relaxed);
+    if (woken < moment)
+        return; /* a signal */
+    uint64_t seen = woken - moment < PACER_EARLY_CAP ? woken - moment : PACER_EARLY_CAP;
+    atomic_store_explicit(&meter->late, late - late / 8 + seen / 8, memory_order_relaxed);
+}
+
+static struct pacer_verdict await_turn(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
+{
+    struct meter *meter = launch->meter;
+    uint64_t began = now, rest_until = 0;
+    struct pacer_verdict verdict;
+    while (!(verdict = decide(launch, rule, rest_until, now)).pass) {
+        if (!rest_until) {
+            rest_until = verdict.wait_until;
+            add(&meter->stats->throttled_periods, 1);
+        }
+        atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
+        atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
+        if (meter_try(meter)) {
+            meter_close_all(meter, false, now);
+            meter_collect(meter, now);
+            meter_release(meter);
+        }
+        sleep_until(meter, verdict.wait_until < now + PACING_LOOK ? verdict.wait_until : now + PACING_LOOK);
+        now = weir_now();
+    }
+    if (rest_until)
+        add(&meter->stats->throttled_time, now - began);
+    if (pacer_binds(rule))
+        add(&meter->stats->periods, 1);
+    return verdict;
+}
+
+static uint64_t ticket_size(const struct launch *launch, const struct lane *lane, uint64_t charge,
+                            uint64_t granted)
+{
+    if (launch->single || !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
+        return charge;
+    uint64_t size = granted < lane->ticket_size ? granted : lane->ticket_size;
+    return size > charge ? size : charge;
+}
+
+/* Charges the launch: to its lane's batch, or where that is not possible by itself. */
+static struct lane *book(const struct launch *launch, const struct pacer_verdict *verdict, uint32_t limit,
+                         uint64_t now)
+{
+    struct meter *meter = launch->meter;
+    uint64_t charge = estimate_charge(launch->estimate);
+    struct lane *lane = NULL;
+    bool booked = false;
+    if (meter_try(meter)) {
+        lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream);
+        booked = lane && meter_open(meter, lane, ticket_size(launch, lane, charge, verdict->grant), limit, now);
+        if (booked) {
+            uint64_t life = (uint64_t)((double)(verdict->expires - now) * ticks_per_ns), ticks = weir_ticks();
+            atomic_store_explicit(&lane->expires, ticks + life, memory_order_relaxed);
+            atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
+        }
+        meter_release(meter);
+    } else {
+        lane = lane_find(meter, launch->key);
+        booked = lane != NULL;
+    }
+    if (booked) {
+        int64_t left = lane_take(lane, charge);
+        lane_note(lane, launch->estimate, charge);
+        return left <= (int64_t)charge ? lane : NULL;
+    }
+    meter_charge(meter, (int64_t)charge, limit, now);
+    add(&meter->stats->gpu_time, charge);
+    add(&meter->stats->launches, 1);
+    return NULL;
+}
+
+static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
+{
+    uint64_t now = weir_now();
+    launch->meter->stats = weir_stats_device(launch->slice, launch->device);
+    atomic_store_explicit(&launch->meter->stats->last_launch, now, memory_order_relaxed);
+    atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
+    if (stream_captures(launch->stream))
+        return (struct pacing){.meter = NULL};
+    if (!launch->estimate)
+        launch->estimate = estimate_claim(&launch->meter->estimates, function);
+    struct pacer_rule rule;
+    catch_up(launch, now);
+    struct pacer_verdict verdict = await_turn(launch, &rule, now);
+    now = weir_now();
+    struct lane *lane = book(launch, &verdict, rule.limit, now);
+    struct pacing pacing = {.meter = lane ? launch->meter : NULL, .lane = lane};
+    if (lane && !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed)) {
+        pacing.first = launch->estimate;
+        pacing.began = now;
+        atomic_store_explicit(&launch->estimate->pending, now, memory_order_relaxed);
+    }
+    return pacing;
+}
+
+struct pacing pacing_begin(const void *function, CUstream stream)
+{
+    struct launch launch = {.stream = stream, .key = stream_key(stream)};
+    int device;
+    if (!device_meter(&launch.slice, &device))
+        return (struct pacing){.meter = NULL};
+    if (!atomic_load_explicit(&gap_ticks, memory_order_relaxed))
+        set_up();
+    launch.device = (uint32_t)device;
+    launch.meter = &meters[device];
+    bool last = false;
+    if (take_ticket(&launch, (uintptr_t)function, &last))
+        return (struct pacing){.meter = last ? launch.meter : NULL, .lane = lane_find(launch.meter, launch.key)};
+    int error = errno;
+    struct pacing pacing = begin_slowly(&launch, (uintptr_t)function);
+    errno = error;
+    return pacing;
+}
+
+/* ---- after it, and around waits ---- */
+
+void pacing_end(const struct pacing *pacing, CUresult result)
+{
+    if (!pacing->meter)
+        return;
+    if (pacing->first && result != CUDA_SUCCESS)
+        atomic_store_explicit(&pacing->first->pending, 0, memory_order_relaxed);
+    if (result != CUDA_SUCCESS || !meter_try(pacing->meter))
+        return; /* the batch goes on */
+    int error = errno;
+    uint64_t now = weir_now();
+    if (pacing->first && pacing->lane->open)
+        pacing->lane->open->loading = now - pacing->began;
+    meter_close(pacing->meter, pacing->lane, now);
+    meter_release(pacing->meter);
+    errno = error;
+}
+
+void pacing_before_wait(enum pacing_scope scope, CUstream stream)
+{
+    const struct weir_slice *slice;
+    int device;
+    if (!device_meter(&slice, &device) || !meters[device].stats || !meter_try(&meters[device]))
+        return;
+    struct meter *meter = &meters[device];
+    struct lane *lane = scope == PACING_STREAM ? lane_find(meter, stream_key(stream)) : NULL;
+    if (lane)
+        meter_close(meter, lane, weir_now());
+    else if (scope != PACING_STREAM)
+        meter_close_all(meter, scope == PACING_EVENT, weir_now());
+    meter_release(meter);
+}
+
+void pacing_after_wait(void)
+{
+    const struct weir_slice *slice;
+    int device;
+    if (!device_meter(&slice, &device) || !meters[device].stats || !meter_try(&meters[device]))
+        return;
+    meter_collect(&meters[device], weir_now());
+    meter_release(&meters[device]);
+}
+
+void weir_pacing_forget_context(CUcontext context)
+{
+    for (int i = 0; i < WEIR_MAX_DEVICES; i++) {
+        if (!meters[i].stats)
+            continue;
+        uint64_t now = weir_now(), patience = now + 10 * WEIR_MS;
+        while (!meter_try(&meters[i]) && (now = weir_now()) < patience)
+            weir_sleep_until(now + 50 * WEIR_US);
+        if (now >= patience)
+            continue; /* a holder that died; its events fail and end the measuring */
+        meter_forget(&meters[i], context, now);
+        meter_release(&meters[i]);
+    }
+}
