@@ -31,7 +31,7 @@ _TABLES: tuple[tuple[str, str, tuple[str, ...], Sequence[Family[Any]]], ...] = (
     ("The exporter", "one for the exporter", (), SELF_FAMILIES),
 )
 
-_VALUES = {
+VALUES = {
     ("weir_alloc_denied_total", "reason"): ("limit", "device_oom", "policy"),
     ("weir_limiter_info", "mode"): ("enforce", "observe"),
     ("weir_gpu_clock_throttled", "reason"): tuple(CLOCK_REASONS),
@@ -116,7 +116,7 @@ def _table(families: Iterable[Family[Any]]) -> str:
 
 
 def _label(family: str, label: str) -> str:
-    values = _VALUES.get((family, label))
+    values = VALUES.get((family, label))
     return f"`{label}` ({', '.join(values)})" if values else f"`{label}`"
 
 

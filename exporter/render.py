@@ -13,7 +13,7 @@ import gzip
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
 
 from exporter.families import CONTAINER_FAMILIES, CONTAINER_LABELS, SLICE_FAMILIES, SLICE_LABELS
@@ -61,6 +61,12 @@ def escape(value: str, longest: int) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
+@lru_cache(maxsize=4096)  # a slice has the same labels on every page
+def joined(names: tuple[str, ...], values: tuple[str, ...], longest: int) -> str:
+    """Labels as they stand between the braces. Raises BadLabelError."""
+    return ",".join(f'{name}="{escape(value, longest)}"' for name, value in zip(names, values, strict=True))
+
+
 def number(value: float) -> str:
     """A value as the exposition format wants it."""
     if isinstance(value, int):
@@ -83,29 +89,25 @@ class _Block(Generic[T]):
 
     def add(self, subject: T, labels: Mapping[str, str], room: int) -> tuple[int, str]:
         """Write one subject's series, or none of them: then how many they were, and why."""
-        samples = [(family, list(family.samples(subject))) for family in self._families]
+        samples = [(family, tuple(family.samples(subject))) for family in self._families]
         count = sum(len(values) for _, values in samples)
         if count > room:
             return count, "limit"
         try:
-            base = [f'{name}="{escape(value, self._longest)}"' for name, value in labels.items()]
+            base = joined(tuple(labels), tuple(labels.values()), self._longest)
             written = [[self._line(family, base, *one) for one in values] for family, values in samples]
         except BadLabelError:
             return count, "invalid_label"
         for lines, more in zip(self._lines, written, strict=True):
-            lines.extend(more)
+            lines += more
         self.series += count
         return 0, ""
 
-    def _line(self, family: Family[T], base: list[str], values: tuple[str, ...], value: float) -> str:
-        labels = ",".join(base)
-        if values:
-            own = [
-                f'{name}="{escape(one, self._longest)}"'
-                for name, one in zip(family.labels, values, strict=True)
-            ]
-            labels = ",".join([*base, *own])
-        return f"{family.name}{{{labels}}} {number(value)}" if labels else f"{family.name} {number(value)}"
+    def _line(self, family: Family[T], base: str, values: tuple[str, ...], value: float) -> str:
+        if not values:
+            return f"{family.name}{{{base}}} {number(value)}" if base else f"{family.name} {number(value)}"
+        own = joined(family.labels, values, self._longest)
+        return f"{family.name}{{{base}{',' if base else ''}{own}}} {number(value)}"
 
     def text(self) -> Iterable[str]:
         """The families that have a series, each under its help and type."""

@@ -8,11 +8,16 @@ import struct
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.collection import Collection
+from exporter.render import Renderer
 from exporter.slices import Now, SlicesCollector
 from limiter import layout, slices, writer
 from limiter.pages import ControlDevice, ControlPage, uuid_bytes
-from tests.exporter.builders import MIB, UUID
+from tests.exporter.builders import MIB, UUID, FakeCollector, gpus
 
 NOW = Now(monotonic=500_000_000_000, wall=1_700_000_500.0)
 
@@ -215,3 +220,29 @@ def test_a_page_that_is_being_written_at_every_try_keeps_what_was_read_last(root
     reading = collector.collect()
     assert [one.container for one in reading.containers] == ["alice"]
     assert reading.torn_reads == 1
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    writes=st.lists(
+        st.tuples(st.integers(0, 3000), st.binary(min_size=1, max_size=64)), min_size=1, max_size=8
+    )
+)
+def test_whatever_a_tenant_writes_the_page_can_be_read(tmp_path_factory, writes):
+    root = Root(tmp_path_factory.mktemp("root"))
+    try:
+        directory = root.slice("hostile")
+        root.slice("good")
+        with (directory / "rw/stats").open("r+b") as page:
+            for offset, data in writes:
+                page.seek(offset)
+                page.write(data)
+        collection = Collection(root.collector(), FakeCollector(gpus()), Renderer("0.1.0"))
+        collection.collect_once()
+        collection.collect_once()
+        text = collection.page.text.decode()
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        assert "good" in {sample.labels["container"] for sample in families["weir_processes"].samples}
+        assert collection.problem() == ""
+    finally:
+        root.close()

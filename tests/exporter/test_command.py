@@ -1,0 +1,111 @@
+"""`weir exporter` as a process: it serves, ends gracefully, and refuses what it cannot use in one line."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.command import parse_listen
+from weir.errors import UsageError
+
+WEIR = [sys.executable, "-m", "weir"]
+
+
+@pytest.fixture
+def exporter(tmp_path):
+    """A running exporter over an empty root: (process, port)."""
+    command = [*WEIR, "exporter", "--listen", "127.0.0.1:0", "--root", str(tmp_path), "--period", "0.1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    try:
+        yield process, int(re.search(r"http://127\.0\.0\.1:(\d+)/metrics", line)[1])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def get(port, path):
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_gracefully(exporter, number):
+    process, _ = exporter
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_it_serves_metrics_of_a_root_whatever_the_driver_says(exporter):
+    _, port = exporter
+    assert get(port, "/-/healthy") == (200, "ok\n")
+    while (answer := get(port, "/metrics"))[0] == 503:
+        assert "nothing collected yet" in answer[1]
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer[1])
+        for sample in family.samples
+    }
+    assert samples["weir_scrape_collector_success", "slices"] == 1
+    assert samples["weir_regions", "live"] == 0
+
+
+def refusal(*options):
+    done = subprocess.run(
+        [*WEIR, "exporter", *options], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode != 0
+    assert done.stdout == ""
+    return done.stderr.strip()
+
+
+def test_a_port_in_use_is_refused_in_one_line():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = refusal("--listen", f"127.0.0.1:{port}")
+    assert said.splitlines() == [said]
+    assert said.startswith(f"weir: --listen: 127.0.0.1:{port}: Address already in use")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9840", "localhost", ":", ":x", ":65536", "a:b:1", "host:-1", "[::1]", "http://x:1"]
+)
+def test_an_address_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match="--listen"):
+        parse_listen(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":9840", (None, 9840)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:80", ("::1", 80)),
+        ("host:1", ("host", 1)),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(text, address):
+    assert parse_listen(text) == address
+
+
+def test_an_unknown_machine_is_refused_in_one_line():
+    said = refusal("--simulate", "h900", "--listen", "127.0.0.1:0")
+    assert said.splitlines() == [said]
+    assert said.startswith("weir: --simulate: h900: not allowed; ")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--period", "0"), ("--max-series", "1"), ("--max-age", "x")])
+def test_a_setting_out_of_range_is_refused_by_name(option, value):
+    assert option in refusal(option, value)

@@ -1,0 +1,110 @@
+"""`weir top`: the table and the JSON, over snapshots and over a real root without an exporter or a driver."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from exporter.snapshot import Counters, GpusReading, Health
+from exporter.top import top
+from exporter.top_view import bar, view
+from tests.exporter.builders import MIB, claims, container, snapshot
+
+
+def shown(shot, simulate=None):
+    console = Console(width=140, force_terminal=False)
+    with console.capture() as captured:
+        console.print(view(shot, simulate))
+    return captured.get()
+
+
+def line(text, start):
+    (found,) = [one for one in text.splitlines() if one.startswith(start)]
+    return found
+
+
+def test_a_slice_is_a_line_with_asked_given_and_memory():
+    row = line(shown(snapshot(container("alice"))), "alice")
+    for part in ("60 %", "62 %", "600 MiB", "4 GiB", "16 %"):
+        assert part in row, part
+
+
+def test_a_card_has_a_line_with_utilisation_and_memory():
+    card = line(shown(snapshot(container("alice"))), "GPU 0")
+    assert "NVIDIA H200" in card
+    assert "utilisation 90 %" in card
+    assert "simulated" not in card
+    assert "simulated" in line(shown(snapshot(container("alice")), "h200"), "GPU 0")
+
+
+def test_refusals_are_counted_whatever_their_reason():
+    refused = claims(counters=Counters(denied_limit=2, denied_device=3, denied_policy=4))
+    assert " 9 " in line(shown(snapshot(container("alice", refused))), "alice")
+
+
+def test_what_nobody_can_say_is_a_dash_and_no_cap_is_said():
+    row = line(shown(snapshot(container("alice", claims(core_limit=None, memory_limit=None)))), "alice")
+    assert "no cap" in row
+    assert " - " in row
+
+
+def test_a_name_is_never_taken_for_markup():
+    assert "[bold]x" in shown(snapshot(container("[bold]x")))
+
+
+def test_pods_are_named_by_namespace_pod_and_container():
+    assert line(shown(snapshot(container("main", namespace="ml", pod="web-0"))), "ml/web-0/main")
+
+
+def test_slices_on_a_card_that_does_not_answer_are_shown_all_the_same():
+    text = shown(snapshot(container("alice"), gpus=GpusReading()))
+    assert "cards that do not answer" in text
+    assert line(text, "alice")
+
+
+def test_a_failing_source_is_said_in_its_own_words():
+    broken = (Health("slices", True), Health("nvml", False, error="driver gone"))
+    assert "nvml: driver gone" in shown(snapshot(health=broken))
+
+
+def test_without_slices_it_says_how_to_make_one():
+    assert "weir run" in shown(snapshot())
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "cells"),
+    [(0.0, None, 0), (0.5, None, 10), (1.0, None, 20), (7.0, None, 20), (None, 0.5, 0), (0.25, 0.5, 5)],
+)
+def test_a_bar_is_as_long_as_the_share(used, limit, cells):
+    text = bar(used, limit).plain
+    assert len(text) == 20
+    assert text.count("━") == cells
+    assert text.count("┃") == (limit is not None)
+
+
+def run(tmp_path, *options):
+    return CliRunner().invoke(top, ["--root", str(tmp_path), "--interval", "0.1", *options])
+
+
+def test_json_is_one_snapshot(tmp_path):
+    result = run(tmp_path, "--json")
+    data = json.loads(result.output)
+    assert result.exit_code == 0
+    assert data["slices"] == []
+    assert set(data["regions"]) == {"live", "stale", "orphan", "corrupt", "version_mismatch"}
+
+
+def test_without_a_terminal_it_prints_once_and_ends(tmp_path):
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert "No slices" in result.output
+    assert "\x1b" not in result.output
+
+
+def test_a_slice_over_its_limit_shows_what_it_really_holds():
+    over = replace(claims(), memory_used=5000 * MIB)
+    assert "4.9 GiB" in line(shown(snapshot(container("alice", over))), "alice")
