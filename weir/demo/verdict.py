@@ -28,8 +28,7 @@ def judge_share(name: str, asked: float, given: float | None, own: float | None)
     `own` is None where there is nothing to judge by (on a real card a kernel's work depends on the clocks).
     """
     measured = [value for value in (given, own) if value is not None]
-    off = max((abs(value - asked) * 100 for value in measured), default=None)
-    held = given is not None and off is not None and off <= POINTS
+    held = given is not None and all(abs(value - asked) * 100 <= POINTS for value in measured)
     counted = f", by its own count {percent(own)}" if own is not None else ""
     bound = f"within {POINTS:.0f} points" if held else f"more than {POINTS:.0f} points off"
     return Judgement(held, f"{name} asked for {percent(asked)} and got {percent(given)}{counted}: {bound}")

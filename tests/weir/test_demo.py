@@ -1,0 +1,161 @@
+"""`weir demo`: what it reads, how it judges, that nothing is left behind, and one whole simulated run."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from rich.console import Console
+
+from weir.demo.command import free_port
+from weir.demo.programs import Programs
+from weir.demo.readings import Reading, SliceReading, own_share, parse, reports, share
+from weir.demo.verdict import Judgement, judge_memory, judge_share
+from weir.demo.view import Row, bar, final, screen
+from weir.errors import WeirError
+
+GIB = 1 << 30
+PAGE = """\
+# TYPE weir_sm_seconds_total counter
+weir_sm_seconds_total{namespace="",pod="",container="alice",gpu_uuid="GPU-1",slice="0"} 4.5
+weir_sm_seconds_total{namespace="ml",pod="alice",container="alice",gpu_uuid="GPU-1",slice="0"} 99
+# TYPE weir_memory_used_bytes gauge
+weir_memory_used_bytes{namespace="",pod="",container="alice",gpu_uuid="GPU-1",slice="0"} 1000
+# TYPE weir_alloc_denied_total counter
+weir_alloc_denied_total{namespace="",pod="",container="alice",gpu_uuid="GPU-1",slice="0",reason="limit"} 2
+weir_alloc_denied_total{namespace="",pod="",container="alice",gpu_uuid="GPU-1",slice="0",reason="policy"} 1
+# TYPE weir_gpu_info gauge
+weir_gpu_info{gpu_uuid="GPU-1",gpu="0",model="NVIDIA H200"} 1
+# TYPE weir_collect_last_success_timestamp_seconds gauge
+weir_collect_last_success_timestamp_seconds{collector="nvml"} 100
+weir_collect_last_success_timestamp_seconds{collector="slices"} 200.5
+"""
+
+
+def test_a_page_is_read_into_slices_by_name_and_stamped_with_its_collection():
+    reading = parse(PAGE)
+    assert reading.at == 200.5
+    assert reading.models == {"0": "NVIDIA H200"}
+    assert reading.slices == {"alice": SliceReading(4.5, 1000, None, None, 3)}
+
+
+def test_a_page_without_a_collection_is_no_reading():
+    assert parse("# nothing\n") is None
+
+
+def at(moment, seconds):
+    return Reading(moment, {"alice": SliceReading(seconds, 0, None, None, 0)})
+
+
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        ([at(10, 1.0), at(11, 1.5), at(14, 3.4)], 0.6),
+        ([at(10, 1.0)], None),
+        ([], None),
+        ([at(10, 1.0), at(10, 1.0)], None),
+        ([Reading(9), at(10, 0.0), at(20, 3.0)], 0.3),
+    ],
+)
+def test_a_share_is_growth_over_time_between_the_ends(readings, expected):
+    assert share(readings, "alice") == pytest.approx(expected)
+
+
+def test_reports_are_read_up_to_the_last_whole_line(tmp_path):
+    lines = [{"at": t, "kernel_seconds": t * 0.3, "errors": {}} for t in (1.0, 2.0, 4.0)]
+    file = tmp_path / "alice.json"
+    assert reports(file) == []
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"at": 5')
+    assert [line.at for line in reports(file)] == [1.0, 2.0, 4.0]
+    assert own_share(reports(file), since=1.5) == pytest.approx(0.3)
+    assert own_share(reports(file), since=3.0) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "own", "held"),
+    [
+        (0.6, 0.6, 0.6, True),
+        (0.6, 0.655, None, True),
+        (0.6, 0.545, 0.6, True),
+        (0.6, 0.67, 0.6, False),
+        (0.6, 0.53, 0.6, False),
+        (0.6, 0.6, 0.53, False),
+        (0.6, None, 0.6, False),
+        (0.6, None, None, False),
+        (0.3, float("nan"), 0.3, False),
+        (0.3, 0.3, float("nan"), False),
+    ],
+)
+def test_a_share_is_held_if_every_measure_is_within_six_points(asked, given, own, held):
+    assert judge_share("alice", asked, given, own).held is held
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "refused", "told", "held", "says"),
+    [
+        (3 * GIB, 3 * GIB, 1, 1, True, "held at most 3 GiB of 3 GiB"),
+        (3 * GIB, 3 * GIB + 1, 1, 1, False, "OVER"),
+        (3 * GIB, GIB, 0, 0, False, "refused 0 times"),
+        (3 * GIB, GIB, 2, 0, False, "never told"),
+        (3 * GIB, GIB, 0, 1, False, "refused 0 times"),
+        (None, GIB, 1, 1, False, "never seen"),
+        (3 * GIB, None, 1, 1, False, "never seen"),
+    ],
+)
+def test_a_greedy_slice_is_held_if_it_was_refused_and_never_over(limit, most, refused, told, held, says):
+    judged = judge_memory("carol", limit, most, "by NVML", refused, told)
+    assert judged.held is held
+    assert says in judged.text
+
+
+def printed(renderable):
+    console = Console(width=120, force_terminal=False)
+    with console.capture() as captured:
+        console.print(renderable)
+    return captured.get()
+
+
+ROW = Row("alice", 0.6, 0.597, 0.595, 2 * GIB, 8 * GIB, 0)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_the_verdict_says_what_it_is_about_on_every_line(held):
+    text = printed(final([], [ROW], [Judgement(held, "alice got it")], "simulated NVIDIA H200"))
+    row, *judged = [line for line in text.splitlines() if "alice" in line]
+    assert all(part in row for part in ("60 %", "59.7 %", "59.5 %", "2 GiB", "8 GiB"))
+    assert all("simulated" in line for line in judged)
+    assert ("NOT HELD" in text) is not held
+    assert text.count("simulated NVIDIA H200") >= 3
+
+
+def test_the_screen_shows_a_slice_that_has_no_number_yet():
+    assert "bob" in printed(screen([], [Row("bob", 0.3)], "GPU", "starting", 0.0))
+
+
+@pytest.mark.parametrize(("given", "asked"), [(None, 0.3), (0.0, 0.01), (0.5, 0.5), (1.0, 1.0), (3.0, 1.0)])
+def test_a_bar_has_one_length_and_one_mark(given, asked):
+    assert len(bar(given, asked).plain) == 24
+    assert bar(given, asked).plain.count("┃") == 1
+
+
+def test_a_port_that_is_taken_is_not_taken_again():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert free_port(taken.getsockname()[1]) == 0
+
+
+def test_a_program_that_fails_is_told_in_its_own_last_words(tmp_path):
+    with Programs(tmp_path) as programs:
+        program = programs.start("alice", ["exporter", "--listen", "nonsense"])
+        program.process.wait(30)
+        with pytest.raises(WeirError, match=r"alice: ended with 2: weir: --listen: nonsense: not allowed"):
+            programs.check()
+
+
+def test_programs_are_ended_with_the_context(tmp_path):
+    with Programs(tmp_path) as programs:
+        program = programs.start("exporter", ["exporter", "--listen", "127.0.0.1:0", "--root", str(tmp_path)])
+        assert program.process.poll() is None
+    assert program.process.poll() is not None
