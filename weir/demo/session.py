@@ -38,7 +38,7 @@ def plans(lasting: float) -> tuple[Plan, Plan, Plan]:
     return (
         Plan("alice", 0.60, "8GiB", ("--memory", "2GiB", *busy, *report)),
         Plan("bob", 0.30, "4GiB", ("--memory", "1GiB", *busy, *report)),
-        Plan("carol", None, "3000MiB", greedy),
+        Plan("carol", None, "3GiB", greedy),
     )
 
 

@@ -29,9 +29,9 @@ def judge_share(name: str, asked: float, given: float | None, own: float | None)
     """
     measured = [value for value in (given, own) if value is not None]
     held = given is not None and all(abs(value - asked) * 100 <= POINTS for value in measured)
-    counted = f", by its own count {percent(own)}" if own is not None else ""
-    bound = f"within {POINTS:.0f} points" if held else f"more than {POINTS:.0f} points off"
-    return Judgement(held, f"{name} asked for {percent(asked)} and got {percent(given)}{counted}: {bound}")
+    counted = f", own count {percent(own)}" if own is not None else ""
+    off = "" if held else f": more than {POINTS:.0f} points off"
+    return Judgement(held, f"{name}  asked {asked * 100:.0f} %, got {percent(given)}{counted}{off}")
 
 
 def judge_memory(
@@ -39,12 +39,9 @@ def judge_memory(
 ) -> Judgement:
     """Whether a greedy slice was refused as out of memory, and never held more than its limit."""
     if not limit or most is None:
-        return Judgement(False, f"{name}: its memory was never seen")
-    over = most > limit
-    told = out_of_memory > 0 and refused > 0
-    asked = f"was refused {refused:.0f} time{'' if refused == 1 else 's'}"
-    how = "as out of memory" if out_of_memory else "and was never told it is out of memory"
-    held = f"held at most {format_bytes(most)} of {format_bytes(limit)} {source}"
-    return Judgement(
-        told and not over, f"{name} {asked} {how}, and {held}{': OVER ITS LIMIT' if over else ''}"
-    )
+        return Judgement(False, f"{name}  its memory was never seen")
+    refusals = f"refused {refused:.0f} time{'' if refused == 1 else 's'}"
+    told = "as out of memory" if out_of_memory else "and never told that it is out of memory"
+    over = ": OVER ITS LIMIT" if most > limit else ""
+    held = f"held at most {format_bytes(most)} of {format_bytes(limit)} {source}{over}"
+    return Judgement(refused > 0 and out_of_memory > 0 and not over, f"{name}  {refusals} {told}; {held}")

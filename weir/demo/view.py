@@ -83,12 +83,11 @@ def screen(
 def final(
     head: Sequence[RenderableType], rows: Iterable[Row], judgements: Sequence[Judgement], where: str
 ) -> RenderableType:
-    """What stays on the screen: the table, each judgement, and the verdict, each with the card's name."""
+    """What stays on the screen: the table, each judgement, and the verdict, each labelled where it is simulated."""
     held = all(one.held for one in judgements)
+    label = "  (simulated)" if where.startswith("simulated") else ""
     lines = [
-        Text.assemble(
-            ("✓ ", "bold green") if one.held else ("✗ ", "bold red"), one.text, (f"  ({where})", "dim")
-        )
+        Text.assemble(("✓ ", "bold green") if one.held else ("✗ ", "bold red"), one.text, (label, "dim"))
         for one in judgements
     ]
     told = "HELD: every slice got its share and kept its limit" if held else "NOT HELD: the numbers are off"
