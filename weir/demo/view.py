@@ -83,7 +83,7 @@ def screen(
 def final(
     head: Sequence[RenderableType], rows: Iterable[Row], judgements: Sequence[Judgement], where: str
 ) -> RenderableType:
-    """What stays on the screen: the table, each judgement, and the verdict, each labelled where it is simulated."""
+    """What stays on the screen: the table, each judgement, and the verdict, labelled if simulated."""
     held = all(one.held for one in judgements)
     label = "  (simulated)" if where.startswith("simulated") else ""
     lines = [
