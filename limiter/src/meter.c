@@ -222,7 +222,7 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
     if (batch->note_count == 0)
         return;
     struct estimate *first = batch->notes[0].estimate;
-    if (batch->loading > LOADING_LEAST && !atomic_exchange(&first->loaded, true)) {
+    if (batch->calling > LOADING_LEAST && !atomic_exchange(&first->loaded, true)) {
         atomic_store(&first->pending, 0); /* its next launch is measured instead */
         return;
     }
@@ -239,12 +239,14 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     int64_t start = lane->end_ns, end;
     if (batch->start && !timeline_consume(lane->timeline, batch->start, batch->opened, &start))
         return false;
+    bool was_idle = batch->start;
     batch->start = NULL;
     if (!timeline_consume(lane->timeline, batch->end, 0, &end))
         return false;
     lane->end_ns = end;
-    if (batch->loading > LOADING_LEAST && end - start > (int64_t)batch->loading)
-        start += (int64_t)batch->loading;
+    int64_t calling = (int64_t)batch->calling;
+    if (was_idle && end - start > calling)
+        start += calling; /* an idle GPU begins when the launch has reached it, not at the event before it */
     int64_t used = coverage_add(&meter->coverage, start, end);
     count_gpu_time(meter, used);
     meter_charge(meter, used - batch->charged, batch->limit, now);

@@ -29,7 +29,7 @@ struct batch {
     CUevent start;    /* NULL: at the end of the lane's previous batch */
     CUevent end;
     uint64_t opened;  /* when its first launch came */
-    uint64_t loading; /* ns the call of its only launch took, in which it may have loaded code; else 0 */
+    _Atomic uint64_t calling; /* ns the call of its first launch took; the GPU was idle if `start` is set */
     int64_t charged;
     uint32_t limit;   /* basis points it was charged at */
     uint32_t launches;

@@ -207,36 +207,50 @@ static uint64_t ticket_size(const struct launch *launch, const struct lane *lane
     return size > charge ? size : charge;
 }
 
+/* Puts a ticket on the launch's lane; its batch, where that is newly opened. False: it cannot be measured. */
+static bool put_ticket(const struct launch *launch, const struct pacer_verdict *verdict, uint32_t limit,
+                       uint64_t now, struct pacing *pacing)
+{
+    struct meter *meter = launch->meter;
+    struct lane *lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream);
+    if (!lane)
+        return false;
+    bool opening = !lane->open;
+    uint64_t size = ticket_size(launch, lane, estimate_charge(launch->estimate), verdict->grant);
+    if (!meter_open(meter, lane, size, limit, now))
+        return false;
+    uint64_t ticks = weir_ticks(), life = (uint64_t)((double)(verdict->expires - now) * ticks_per_ns);
+    atomic_store_explicit(&lane->expires, ticks + life, memory_order_relaxed);
+    atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
+    pacing->lane = lane;
+    pacing->opened = opening ? lane->open : NULL;
+    return true;
+}
+
 /* Charges the launch: to its lane's batch, or where that is not possible by itself. */
-static struct lane *book(const struct launch *launch, const struct pacer_verdict *verdict, uint32_t limit,
-                         uint64_t now)
+static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict, uint32_t limit,
+                          uint64_t now)
 {
     struct meter *meter = launch->meter;
     uint64_t charge = estimate_charge(launch->estimate);
-    struct lane *lane = NULL;
-    bool booked = false;
+    struct pacing pacing = {.meter = meter};
     if (meter_try(meter)) {
-        lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream);
-        booked = lane && meter_open(meter, lane, ticket_size(launch, lane, charge, verdict->grant), limit, now);
-        if (booked) {
-            uint64_t life = (uint64_t)((double)(verdict->expires - now) * ticks_per_ns), ticks = weir_ticks();
-            atomic_store_explicit(&lane->expires, ticks + life, memory_order_relaxed);
-            atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
-        }
+        put_ticket(launch, verdict, limit, now, &pacing);
         meter_release(meter);
     } else {
-        lane = lane_find(meter, launch->key);
-        booked = lane != NULL;
+        pacing.lane = lane_find(meter, launch->key);
     }
-    if (booked) {
-        int64_t left = lane_take(lane, charge);
-        lane_note(lane, launch->estimate, charge);
-        return left <= (int64_t)charge ? lane : NULL;
+    if (!pacing.lane) {
+        meter_charge(meter, (int64_t)charge, limit, now);
+        add(&meter->stats->gpu_time, charge);
+        add(&meter->stats->launches, 1);
+        return (struct pacing){.meter = NULL};
     }
-    meter_charge(meter, (int64_t)charge, limit, now);
-    add(&meter->stats->gpu_time, charge);
-    add(&meter->stats->launches, 1);
-    return NULL;
+    int64_t left = lane_take(pacing.lane, charge);
+    lane_note(pacing.lane, launch->estimate, charge);
+    if (left > (int64_t)charge)
+        pacing.lane = NULL;
+    return pacing;
 }
 
 static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
@@ -252,13 +266,11 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
     struct pacer_rule rule;
     catch_up(launch, now);
     struct pacer_verdict verdict = await_turn(launch, &rule, now);
-    now = weir_now();
-    struct lane *lane = book(launch, &verdict, rule.limit, now);
-    struct pacing pacing = {.meter = lane ? launch->meter : NULL, .lane = lane};
-    if (lane && !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed)) {
+    struct pacing pacing = book(launch, &verdict, rule.limit, weir_now());
+    pacing.began = weir_now();
+    if (pacing.meter && !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed)) {
         pacing.first = launch->estimate;
-        pacing.began = now;
-        atomic_store_explicit(&launch->estimate->pending, now, memory_order_relaxed);
+        atomic_store_explicit(&launch->estimate->pending, pacing.began, memory_order_relaxed);
     }
     return pacing;
 }
@@ -288,14 +300,14 @@ void pacing_end(const struct pacing *pacing, CUresult result)
 {
     if (!pacing->meter)
         return;
+    uint64_t now = weir_now();
+    if (pacing->opened)
+        atomic_store_explicit(&pacing->opened->calling, now - pacing->began, memory_order_relaxed);
     if (pacing->first && result != CUDA_SUCCESS)
         atomic_store_explicit(&pacing->first->pending, 0, memory_order_relaxed);
-    if (result != CUDA_SUCCESS || !meter_try(pacing->meter))
+    if (!pacing->lane || result != CUDA_SUCCESS || !meter_try(pacing->meter))
         return; /* the batch goes on */
     int error = errno;
-    uint64_t now = weir_now();
-    if (pacing->first && pacing->lane->open)
-        pacing->lane->open->loading = now - pacing->began;
     meter_close(pacing->meter, pacing->lane, now);
     meter_release(pacing->meter);
     errno = error;

@@ -16,13 +16,16 @@
 
 struct meter;
 struct lane;
+struct batch;
 struct estimate;
 
+/* What is left to do after the driver's call. */
 struct pacing {
-    struct meter *meter; /* NULL: nothing to do after the call */
-    struct lane *lane;
-    struct estimate *first; /* this is its first launch, made at `began` */
-    uint64_t began;
+    struct meter *meter;    /* NULL: nothing */
+    struct lane *lane;      /* its batch ends with this launch; NULL: it goes on */
+    struct batch *opened;   /* this launch is its first … */
+    uint64_t began;         /* … and the call began then */
+    struct estimate *first; /* of a function that was not measured yet */
 };
 
 /* `function`: the kernel or graph. May wait. */
