@@ -19,7 +19,9 @@ struct weir_slice {
     const struct weir_control_header *control;
     struct weir_stats_header *stats;
     uint32_t device_count;   /* 1 … WEIR_MAX_DEVICES, the same in both pages */
-    uint32_t control_stride; /* as the file says; may differ from our own structs */
+    uint32_t control_header; /* sizes and strides as the files say; they may differ from our own structs */
+    uint32_t control_stride;
+    uint32_t stats_header;
     uint32_t stats_stride;
     uint32_t slot_count;
     uint32_t slot_stride;
@@ -44,13 +46,13 @@ bool weir_reap(const struct weir_slice *slice);
 
 static inline struct weir_stats_device *weir_stats_device(const struct weir_slice *slice, uint32_t device)
 {
-    return (struct weir_stats_device *)((char *)slice->stats + slice->stats->header_size +
+    return (struct weir_stats_device *)((char *)slice->stats + slice->stats_header +
                                         (size_t)device * slice->stats_stride);
 }
 
 static inline size_t weir_slot_offset(const struct weir_slice *slice, uint32_t slot)
 {
-    return slice->stats->header_size + (size_t)slice->device_count * slice->stats_stride +
+    return slice->stats_header + (size_t)slice->device_count * slice->stats_stride +
            (size_t)slot * slice->slot_stride;
 }
 

@@ -1,0 +1,137 @@
+/*
+ * The hooks of stream-ordered allocation and of memory pools; pools.c keeps their account.
+ *
+ * An allocation inside a stream capture takes nothing yet: it becomes a node of a graph, which is not accounted
+ * for (uncovered.h). The pool of cuMemAllocAsync is the current one of the calling context's device; a stream of
+ * another device than that is not looked at. A plain buffer freed in stream order counts as free at the call,
+ * so by as much as the stream is behind, the ledger is early.
+ */
+#include "account.h"
+#include "memory.h"
+#include "pools.h"
+#include "unaccounted.h"
+
+typedef CUresult (*capture_query)(CUstream, CUstreamCaptureStatus *);
+
+static bool capturing(capture_query query, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return query(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+static struct weir_pool *current_pool(void)
+{
+    CUdevice ordinal;
+    CUmemoryPool handle = NULL;
+    if (!weir_slice() || WEIR_REAL(cuCtxGetDevice)(&ordinal) != CUDA_SUCCESS ||
+        WEIR_REAL(cuDeviceGetMemPool)(&handle, ordinal) != CUDA_SUCCESS)
+        return NULL;
+    return weir_pool_intern(handle, weir_device_of(ordinal));
+}
+
+/* Whether the driver may be asked; `pool` becomes NULL when there is nothing to settle afterwards. */
+static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound, capture_query query,
+                         CUstream stream)
+{
+    if (!weir_slice())
+        return !weir_refusing();
+    if (capturing(query, stream)) {
+        *pool = NULL;
+        return weir_unaccounted_call(true);
+    }
+    if (!*pool)
+        return weir_current_device() != WEIR_OTHER_DEVICE;
+    return weir_pool_reserve(*pool, size, bound);
+}
+
+#define ALLOCATE(symbol, pool_expression, query, ...)                                                        \
+    {                                                                                                        \
+        if (weir_inside)                                                                                     \
+            return WEIR_REAL(symbol)(__VA_ARGS__);                                                           \
+        struct weir_pool *account = pool_expression;                                                         \
+        uint64_t bound = 0;                                                                                  \
+        if (!may_allocate(&account, size, &bound, WEIR_REAL(query), stream))                                 \
+            return CUDA_ERROR_OUT_OF_MEMORY;                                                                 \
+        CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
+        if (account)                                                                                         \
+            weir_pool_settle(account, result, bound, pointer, size);                                         \
+        return result;                                                                                       \
+    }
+
+CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream stream)
+ALLOCATE(cuMemAllocAsync, current_pool(), cuStreamIsCapturing, pointer, size, stream)
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t size, CUstream stream)
+ALLOCATE(cuMemAllocAsync_ptsz, current_pool(), cuStreamIsCapturing_ptsz, pointer, size, stream)
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream)
+ALLOCATE(cuMemAllocFromPoolAsync, weir_pool_find(pool), cuStreamIsCapturing, pointer, size, pool, stream)
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream)
+ALLOCATE(cuMemAllocFromPoolAsync_ptsz, weir_pool_find(pool), cuStreamIsCapturing_ptsz, pointer, size, pool, stream)
+
+#define FREE(symbol)                                                                                         \
+    CUresult symbol(CUdeviceptr pointer, CUstream stream)                                                    \
+    {                                                                                                        \
+        if (weir_inside || !weir_slice())                                                                    \
+            return WEIR_REAL(symbol)(pointer, stream);                                                       \
+        struct weir_object object;                                                                           \
+        enum weir_tag tag;                                                                                   \
+        bool known = weir_forget_pointer(pointer, &object, &tag);                                            \
+        return weir_after_free(WEIR_CALL(symbol, pointer, stream), known, tag, pointer, &object);            \
+    }
+
+FREE(cuMemFreeAsync)
+FREE(cuMemFreeAsync_ptsz)
+
+/* The slice's device of a new pool; pools of host memory are charged to nobody. */
+static int device_of(const CUmemPoolProps *properties)
+{
+    if (!properties || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return WEIR_NO_DEVICE;
+    return weir_device_of(properties->location.id);
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+    CUresult result = WEIR_CALL(cuMemPoolCreate, pool, properties);
+    int device = !weir_inside && result == CUDA_SUCCESS ? device_of(properties) : WEIR_NO_DEVICE;
+    if (device == WEIR_OTHER_DEVICE) {
+        weir_count_denied(device, 0);
+        WEIR_CALL(cuMemPoolDestroy, *pool);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (device >= 0 && !weir_pool_intern(*pool, device))
+        weir_count_error(device);
+    return result;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    struct weir_pool *account = weir_inside ? NULL : weir_pool_find(pool);
+    if (account)
+        weir_pool_destroying(account);
+    CUresult result = WEIR_CALL(cuMemPoolDestroy, pool);
+    if (account)
+        weir_pool_destroyed(account, result == CUDA_SUCCESS);
+    return result;
+}
+
+/* Both may return memory to the card at once. */
+static CUresult updated(CUresult result, CUmemoryPool pool)
+{
+    struct weir_pool *account = weir_inside ? NULL : weir_pool_find(pool);
+    if (account)
+        weir_pool_update(account);
+    return result;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+    return updated(WEIR_CALL(cuMemPoolTrimTo, pool, keep), pool);
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    return updated(WEIR_CALL(cuMemPoolSetAttribute, pool, attribute, value), pool);
+}

@@ -1,0 +1,21 @@
+/*
+ * What memory.c lends to the other hooks: freeing a device pointer, whichever call frees it.
+ */
+#ifndef WEIR_MEMORY_H
+#define WEIR_MEMORY_H
+
+#include "hooks.h"
+#include "objects.h"
+
+/* The calling thread's context, or NULL. */
+void *weir_current_context(void);
+
+/* Before the driver frees: takes the pointer's entry out. False: not one of ours. */
+bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum weir_tag *tag);
+/* After it: gives back what the pointer was charged, or puts the entry back if the driver refused. */
+CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, CUdeviceptr pointer,
+                         const struct weir_object *object);
+/* A pointer is gone, freed or with its context. */
+void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_object *object);
+
+#endif

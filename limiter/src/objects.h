@@ -1,0 +1,50 @@
+/*
+ * What this process holds on the devices: a lock-free map from a pointer or handle to what was charged for it.
+ *
+ * Names are unique by the driver's own rule (it cannot give out a pointer that is in use), provided an entry is
+ * taken out *before* the driver's free and put in *after* its allocation. Entries never move; the map grows by
+ * whole levels and never shrinks. It is private to the process and forgotten in a fork child.
+ */
+#ifndef WEIR_OBJECTS_H
+#define WEIR_OBJECTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum weir_tag {            /* what a name is; part of the key */
+    WEIR_TAG_POINTER = 1,  /* of cuMemAlloc and its kin; link unused */
+    WEIR_TAG_POOL_POINTER, /* stream-ordered; link: the pool */
+    WEIR_TAG_HANDLE,       /* cuMemCreate's; link: the physical memory's number */
+    WEIR_TAG_PHYSICAL,     /* by number: memory that handles and mappings share */
+    WEIR_TAG_MAPPING,      /* by address; link: the physical memory's number */
+    WEIR_TAG_CONTEXT       /* created by the program */
+};
+
+struct weir_object {
+    uint64_t size;         /* bytes as asked for, or the length of a mapping */
+    uint64_t charged;      /* bytes the ledger holds for it */
+    uint64_t link;
+    void *context;         /* in which it was made: goes when that goes */
+    _Atomic uint32_t refs;
+    int16_t device;        /* the slice's index, or negative: charged to nobody */
+    uint16_t kind;         /* enum weir_kind */
+};
+
+/* False: no memory to remember it. */
+bool weir_object_put(enum weir_tag tag, uint64_t name, const struct weir_object *object);
+/* Removes it and gives its value; of several who try, one succeeds. */
+bool weir_object_take(enum weir_tag tag, uint64_t name, struct weir_object *object);
+/* The live entry, for its refs and constant fields; NULL: unknown. */
+struct weir_object *weir_object_find(enum weir_tag tag, uint64_t name);
+/* Takes out every pointer made in a context and passes it on. */
+void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t, const struct weir_object *));
+
+/*
+ * The driver packs small allocations into blocks of 2 MiB. One counter for each block of the address space.
+ * hold: true if the block was not held before. drop: true if it is not held any more.
+ */
+bool weir_block_hold(uint64_t pointer);
+bool weir_block_drop(uint64_t pointer);
+
+#endif

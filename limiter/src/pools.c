@@ -1,0 +1,231 @@
+/*
+ * Stream-ordered allocation, charged by what each pool has reserved (pools.h).
+ *
+ * How far a pool will grow is the driver's secret until the call returns. So an upper bound is charged before
+ * it, and afterwards the pool's own record is moved to the reserved bytes the driver reports, and the rest of
+ * the bound is given back. The record is one word: the bytes, and a counter of changes. Whoever moves it reads
+ * the driver's figure between loading the word and replacing it, so a figure that is older than somebody else's
+ * change never gets in: too much may be charged until the next refresh, never too little.
+ *
+ * Memory of host pools, and of pools imported from other processes, is charged to nobody here.
+ */
+#include "pools.h"
+
+#include <pthread.h>
+
+#include "account.h"
+#include "internal.h"
+#include "memory.h"
+
+#define POOLS 128
+#define GROWTH UINT64_C(0x2000000) /* 32 MiB: pools grow by whole multiples of it */
+#define COUNTER_BITS 30
+
+struct weir_pool {
+    _Atomic uint64_t handle; /* 0: free */
+    _Atomic uint64_t held;   /* units of 512 bytes, then the counter of changes */
+    _Atomic uint32_t pointers;
+    _Atomic bool destroyed;
+    int device;
+};
+
+static struct weir_pool pools[POOLS];
+static _Atomic uint32_t pool_count; /* high-water mark */
+static _Atomic bool freed;          /* something was freed since the last refresh */
+static pthread_mutex_t interning = PTHREAD_MUTEX_INITIALIZER;
+
+void weir_pools_forget(void)
+{
+    for (uint32_t i = 0; i < atomic_load(&pool_count); i++)
+        pools[i] = (struct weir_pool){0};
+    atomic_store(&pool_count, 0);
+    pthread_mutex_init(&interning, NULL); /* another thread of the parent may have held it */
+}
+
+struct weir_pool *weir_pool_find(CUmemoryPool handle)
+{
+    uint32_t count = atomic_load_explicit(&pool_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++)
+        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == (uintptr_t)handle &&
+            !atomic_load_explicit(&pools[i].destroyed, memory_order_relaxed))
+            return &pools[i];
+    return NULL;
+}
+
+/* Only the first sight of a pool takes this lock. */
+struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device)
+{
+    struct weir_pool *pool = weir_pool_find(handle);
+    if (pool || device < 0 || !handle)
+        return pool;
+    pthread_mutex_lock(&interning);
+    pool = weir_pool_find(handle);
+    for (uint32_t i = 0; !pool && i < POOLS; i++) {
+        if (atomic_load(&pools[i].handle))
+            continue;
+        pool = &pools[i];
+        pool->device = device;
+        atomic_store(&pool->held, 0);
+        atomic_store(&pool->pointers, 0);
+        atomic_store(&pool->destroyed, false);
+        atomic_store(&pool->handle, (uintptr_t)handle);
+        if (i >= atomic_load(&pool_count))
+            atomic_store(&pool_count, i + 1);
+    }
+    pthread_mutex_unlock(&interning);
+    return pool;
+}
+
+static CUmemoryPool handle_of(const struct weir_pool *pool)
+{
+    return (CUmemoryPool)(uintptr_t)atomic_load(&pool->handle);
+}
+
+static bool attribute(const struct weir_pool *pool, CUmemPool_attribute which, uint64_t *value)
+{
+    cuuint64_t bytes = 0;
+    CUresult result = WEIR_REAL(cuMemPoolGetAttribute)(handle_of(pool), which, &bytes);
+    *value = bytes;
+    return result == CUDA_SUCCESS;
+}
+
+static uint64_t bytes_of(uint64_t held)
+{
+    return (held >> COUNTER_BITS) * WEIR_UNIT;
+}
+
+/* Moves the pool's record to `bytes`. `bound` is charged on top of the record; false: the record has changed. */
+static bool record(struct weir_pool *pool, uint64_t seen, uint64_t bytes, uint64_t *bound)
+{
+    uint64_t held = bytes_of(seen);
+    uint64_t next = bytes / WEIR_UNIT << COUNTER_BITS | ((seen + 1) & ((UINT64_C(1) << COUNTER_BITS) - 1));
+    if (bytes > held + *bound) { /* charged before it shows, so the ledger is never behind the record */
+        weir_charge_anyway(pool->device, WEIR_KIND_POOL, bytes - held - *bound);
+        *bound = bytes - held;
+    }
+    if (!atomic_compare_exchange_strong(&pool->held, &seen, next))
+        return false;
+    weir_give_back(pool->device, WEIR_KIND_POOL, held + *bound - bytes);
+    return true;
+}
+
+static void settle(struct weir_pool *pool, uint64_t bound)
+{
+    for (;;) {
+        uint64_t seen = atomic_load(&pool->held);
+        uint64_t reserved;
+        if (!attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
+            reserved = bytes_of(seen) + bound; /* cannot be told: keep it all charged */
+        if (bound == 0 && reserved == bytes_of(seen))
+            return;
+        if (record(pool, seen, reserved, &bound))
+            return;
+    }
+}
+
+/* A destroyed pool's memory is gone with the last pointer into it; its record then falls to nothing. */
+static void bury(struct weir_pool *pool)
+{
+    uint64_t bound = 0;
+    bool expected = true;
+    if (!atomic_compare_exchange_strong(&pool->destroyed, &expected, false))
+        return;
+    while (!record(pool, atomic_load(&pool->held), 0, &bound))
+        ;
+    atomic_store(&pool->handle, 0);
+}
+
+void weir_pool_update(struct weir_pool *pool)
+{
+    settle(pool, 0);
+}
+
+void weir_pool_destroying(struct weir_pool *pool)
+{
+    settle(pool, 0); /* the last time that it can be asked */
+    atomic_store(&pool->destroyed, true);
+}
+
+void weir_pool_destroyed(struct weir_pool *pool, bool done)
+{
+    if (!done)
+        atomic_store(&pool->destroyed, false);
+    else if (atomic_load(&pool->pointers) == 0)
+        bury(pool);
+}
+
+void weir_pool_pointer_freed(const struct weir_object *object)
+{
+    struct weir_pool *pool = &pools[object->link];
+    atomic_store(&freed, true);
+    if (atomic_fetch_sub(&pool->pointers, 1) == 1 && atomic_load(&pool->destroyed))
+        bury(pool);
+}
+
+static void refresh(void)
+{
+    uint32_t count = atomic_load(&pool_count);
+    for (uint32_t i = 0; i < count; i++)
+        if (atomic_load(&pools[i].handle) && !atomic_load(&pools[i].destroyed))
+            settle(&pools[i], 0);
+}
+
+void weir_pools_refresh(void)
+{
+    if (atomic_load_explicit(&freed, memory_order_relaxed) && atomic_exchange(&freed, false))
+        refresh();
+}
+
+void weir_pools_trim(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    uint32_t count = atomic_load(&pool_count);
+    if (count == 0)
+        return;
+    WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode); /* a capture under way must not mind */
+    for (uint32_t i = 0; i < count; i++)
+        if (atomic_load(&pools[i].handle) && !atomic_load(&pools[i].destroyed))
+            WEIR_CALL(cuMemPoolTrimTo, handle_of(&pools[i]), 0);
+    WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+    refresh();
+}
+
+/* Whether the pool has room for an allocation without growing. */
+static bool has_room(const struct weir_pool *pool, uint64_t size)
+{
+    uint64_t reserved, used;
+    return attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) &&
+           attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) && reserved >= used &&
+           reserved - used >= size;
+}
+
+bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, uint64_t *bound)
+{
+    *bound = weir_round_up(size, GROWTH);
+    if (weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
+        return true;
+    *bound = 0;
+    if (has_room(pool, size))
+        return true;
+    weir_count_denied(pool->device, size);
+    return false;
+}
+
+void weir_pool_settle(struct weir_pool *pool, CUresult result, uint64_t bound, const CUdeviceptr *pointer,
+                      uint64_t size)
+{
+    settle(pool, bound);
+    weir_count_result(pool->device, result);
+    if (result != CUDA_SUCCESS)
+        return;
+    struct weir_object object = {.size = size,
+                                 .link = (uint64_t)(pool - pools),
+                                 .context = weir_current_context(),
+                                 .device = (int16_t)pool->device,
+                                 .kind = WEIR_KIND_POOL};
+    atomic_fetch_add(&pool->pointers, 1);
+    if (!weir_object_put(WEIR_TAG_POOL_POINTER, *pointer, &object)) {
+        atomic_fetch_sub(&pool->pointers, 1);
+        weir_count_error(pool->device);
+    }
+}

@@ -1,0 +1,36 @@
+/*
+ * Memory pools: a pool holds card memory for itself, so what is charged is its reserved bytes as the driver
+ * reports them, never the sum of the allocations in it. async.c has the hooks; this is the account behind them.
+ */
+#ifndef WEIR_POOLS_H
+#define WEIR_POOLS_H
+
+#include "hooks.h"
+#include "objects.h"
+
+struct weir_pool;
+
+/* The account of a pool, NULL: charged to nobody. intern makes one for a pool that is seen for the first time. */
+struct weir_pool *weir_pool_find(CUmemoryPool handle);
+struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device);
+
+/* Before an allocation: charges how far the pool may grow. False: refuse. */
+bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, uint64_t *bound);
+/* After it: charges what the pool really holds, gives back the rest of the bound, remembers the pointer. */
+void weir_pool_settle(struct weir_pool *pool, CUresult result, uint64_t bound, const CUdeviceptr *pointer,
+                      uint64_t size);
+/* A pointer out of a pool has been freed. */
+void weir_pool_pointer_freed(const struct weir_object *object);
+
+/* The pool may have grown or shrunk. */
+void weir_pool_update(struct weir_pool *pool);
+/* Around the driver's destroy: the handle may be given out anew at once. */
+void weir_pool_destroying(struct weir_pool *pool);
+void weir_pool_destroyed(struct weir_pool *pool, bool done);
+
+/* Brings the ledger in line with what all pools hold. Two loads when nothing was freed since the last time. */
+void weir_pools_refresh(void);
+/* Gives unused pool memory back to the card, then refreshes: the last resort before a refusal. */
+void weir_pools_trim(void);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * The dynamic linker's own functions, and the table from real pointers to hooks that interpose.c asks.
+ *
+ * The table is filled when a driver library is first seen and only grows. It holds every variant that the driver
+ * exports, so whatever pointer cuGetProcAddress chooses for a version and a stream flag is found in it.
+ */
+#ifndef WEIR_REAL_H
+#define WEIR_REAL_H
+
+#include <dlfcn.h>
+
+#include "hooks.h"
+
+struct weir_linker {
+    void *(*dlsym)(void *handle, const char *name);
+    void *(*dlvsym)(void *handle, const char *name, const char *version);
+    void *(*dlopen)(const char *file, int flags);
+    _Atomic bool ready;
+};
+extern struct weir_linker weir_linker;
+extern void *const weir_replacements[WEIR_SYMBOLS]; /* NULL: called, not interposed */
+
+void weir_find_linker(void);
+/* Loads the real pointers of a library that the program has loaded already; false: it has not. */
+bool weir_load_loaded(bool nvml);
+/* Enters a real pointer into the table of weir_hook_for(). */
+void weir_remember(enum weir_symbol_id id, void *real);
+
+#endif
