@@ -10,7 +10,6 @@
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
-#define LOADING_LEAST (200 * WEIR_US) /* a launch call that takes longer was loading code, or waiting */
 
 static uint64_t bit(const struct meter *meter, const struct lane *lane)
 {
@@ -60,7 +59,7 @@ static struct timeline *timeline_of(struct meter *meter, CUcontext context)
             free_entry = &meter->timelines[i];
     }
     if (free_entry)
-        *free_entry = (struct timeline){.context = context};
+        *free_entry = (struct timeline){.context = context, .errors = &meter->stats->hook_errors};
     return free_entry;
 }
 
@@ -222,7 +221,7 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
     if (batch->note_count == 0)
         return;
     struct estimate *first = batch->notes[0].estimate;
-    if (batch->calling > LOADING_LEAST && !atomic_exchange(&first->loaded, true)) {
+    if (batch->loading && !atomic_exchange(&first->loaded, true)) {
         atomic_store(&first->pending, 0); /* its next launch is measured instead */
         return;
     }
@@ -244,9 +243,10 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     if (!timeline_consume(lane->timeline, batch->end, 0, &end))
         return false;
     lane->end_ns = end;
-    int64_t calling = (int64_t)batch->calling;
-    if (was_idle && end - start > calling)
-        start += calling; /* an idle GPU begins when the launch has reached it, not at the event before it */
+    if (was_idle || batch->loading) { /* an idle GPU begins when the launch reaches it, not at the event before */
+        start += (int64_t)batch->calling;
+        start = start < end ? start : end;
+    }
     int64_t used = coverage_add(&meter->coverage, start, end);
     count_gpu_time(meter, used);
     meter_charge(meter, used - batch->charged, batch->limit, now);
@@ -274,7 +274,6 @@ static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
         unlink_oldest(meter, lane);
         if (state == TIMELINE_DONE && measure(meter, lane, batch, now))
             continue;
-        atomic_fetch_add_explicit(&meter->stats->hook_errors, 1, memory_order_relaxed);
         batch_settle_unmeasured(meter, batch);
     }
 }

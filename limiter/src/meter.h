@@ -30,6 +30,7 @@ struct batch {
     CUevent end;
     uint64_t opened;  /* when its first launch came */
     _Atomic uint64_t calling; /* ns the call of its first launch took; the GPU was idle if `start` is set */
+    _Atomic bool loading;     /* … and part of it was loading code */
     int64_t charged;
     uint32_t limit;   /* basis points it was charged at */
     uint32_t launches;

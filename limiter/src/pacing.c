@@ -20,6 +20,7 @@
 #define PACING_COLLECT (200 * WEIR_US) /* results are looked for no more often */
 #define PACING_PROBE (50 * WEIR_MS)    /* longest wait for the first measurement of a function */
 #define PACING_POLL (200 * WEIR_US)    /* … and how often it is looked for */
+#define PACING_LOADING (200 * WEIR_US) /* a function's first launch call that takes longer was loading its code */
 
 static struct meter meters[WEIR_MAX_DEVICES];
 static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; 0: not set up yet */
@@ -215,6 +216,8 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     struct lane *lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream);
     if (!lane)
         return false;
+    if (!atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
+        meter_close(meter, lane, now); /* what is not known is measured by itself */
     bool opening = !lane->open;
     uint64_t size = ticket_size(launch, lane, estimate_charge(launch->estimate), verdict->grant);
     if (!meter_open(meter, lane, size, limit, now))
@@ -227,7 +230,11 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     return true;
 }
 
-/* Charges the launch: to its lane's batch, or where that is not possible by itself. */
+/*
+ * Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What was
+ * never measured and cannot be, because events fail in this context, is free: hook_errors says so, and a
+ * program is not slowed down by a guess.
+ */
 static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict, uint32_t limit,
                           uint64_t now)
 {
@@ -241,6 +248,7 @@ static struct pacing book(const struct launch *launch, const struct pacer_verdic
         pacing.lane = lane_find(meter, launch->key);
     }
     if (!pacing.lane) {
+        charge = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
         meter_charge(meter, (int64_t)charge, limit, now);
         add(&meter->stats->gpu_time, charge);
         add(&meter->stats->launches, 1);
@@ -301,8 +309,12 @@ void pacing_end(const struct pacing *pacing, CUresult result)
     if (!pacing->meter)
         return;
     uint64_t now = weir_now();
-    if (pacing->opened)
-        atomic_store_explicit(&pacing->opened->calling, now - pacing->began, memory_order_relaxed);
+    if (pacing->opened) {
+        uint64_t calling = now - pacing->began;
+        atomic_store_explicit(&pacing->opened->calling, calling, memory_order_relaxed);
+        atomic_store_explicit(&pacing->opened->loading, pacing->first && calling > PACING_LOADING,
+                              memory_order_relaxed);
+    }
     if (pacing->first && result != CUDA_SUCCESS)
         atomic_store_explicit(&pacing->first->pending, 0, memory_order_relaxed);
     if (!pacing->lane || result != CUDA_SUCCESS || !meter_try(pacing->meter))

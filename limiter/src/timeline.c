@@ -34,9 +34,11 @@ bool stream_idle(CUstream stream)
 
 static bool check(struct timeline *timeline, CUresult result)
 {
-    if (result != CUDA_SUCCESS)
-        timeline->broken = true;
-    return result == CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        return true;
+    timeline->broken = true;
+    atomic_fetch_add_explicit(timeline->errors, 1, memory_order_relaxed);
+    return false;
 }
 
 CUevent timeline_record(struct timeline *timeline, CUstream stream)

@@ -20,6 +20,7 @@
 struct timeline {
     CUcontext context; /* NULL: the entry is free */
     bool broken;
+    _Atomic uint64_t *errors; /* counts the call that broke it */
     CUevent base;
     int64_t base_ns;
     CUevent spares[TIMELINE_SPARES];
