@@ -11,11 +11,6 @@
 
 #define TICKET_LEAST (50 * WEIR_US)
 
-static uint64_t bit(const struct meter *meter, const struct lane *lane)
-{
-    return UINT64_C(1) << (lane - meter->lanes);
-}
-
 void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
 {
     uint64_t batch = atomic_load_explicit(&lane->batch, memory_order_relaxed);
@@ -32,19 +27,6 @@ void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
     if (limit < WEIR_FULL_CORES)
         pacer_charge_balance(&meter->stats->balance, ns, limit, now);
     pacer_charge_drain(&meter->stats->drain, ns, now);
-}
-
-static void count_gpu_time(struct meter *meter, int64_t ns)
-{
-    if (ns > 0)
-        atomic_fetch_add_explicit(&meter->stats->gpu_time, (uint64_t)ns, memory_order_relaxed);
-}
-
-static void raise(_Atomic uint64_t *word, uint64_t value)
-{
-    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
-    while (old < value && !atomic_compare_exchange_weak(word, &old, value))
-        ;
 }
 
 /* ---- lanes ---- */
@@ -82,12 +64,6 @@ static struct batch *batch_take(struct meter *meter)
     return batch;
 }
 
-static void batch_free(struct meter *meter, struct batch *batch)
-{
-    batch->next = meter->free_batches;
-    meter->free_batches = batch;
-}
-
 static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct timeline *timeline)
 {
     lane->stream = stream;
@@ -110,10 +86,10 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
         return lane;
     for (unsigned probe = 0; !lane && probe < METER_PROBES; probe++) {
         struct lane *other = &meter->lanes[(lane_slot(key) + probe) % METER_LANES];
-        if (!atomic_load(&other->key) || !((meter->open | meter->waiting) & bit(meter, other)))
+        if (!atomic_load(&other->key) || !((meter->open | meter->waiting) & lane_bit(meter, other)))
             lane = other;
     }
-    if (!lane || ((meter->open | meter->waiting) & bit(meter, lane)))
+    if (!lane || ((meter->open | meter->waiting) & lane_bit(meter, lane)))
         return NULL; /* all busy, or a default stream's lane still holds another context's work */
     lane_start(lane, key, stream, timeline);
     return lane;
@@ -136,7 +112,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t
         batch->limit = limit;
         lane->open = batch;
         lane->granted = 0;
-        meter->open |= bit(meter, lane);
+        meter->open |= lane_bit(meter, lane);
         atomic_store_explicit(&lane->note_count, 0, memory_order_relaxed);
         atomic_store_explicit(&lane->batch, ++meter->batch_count, memory_order_relaxed);
     }
@@ -146,8 +122,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t
     return true;
 }
 
-/* Ends the ticket: what it still held is given back, what was overdrawn is charged. */
-static void tally(struct meter *meter, struct lane *lane, uint64_t now)
+void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
 {
     struct batch *batch = lane->open;
     uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
@@ -160,7 +135,7 @@ static void tally(struct meter *meter, struct lane *lane, uint64_t now)
     batch->note_count = notes < METER_NOTES ? notes : METER_NOTES;
     memcpy(batch->notes, lane->notes, sizeof batch->notes);
     lane->open = NULL;
-    meter->open &= ~bit(meter, lane);
+    meter->open &= ~lane_bit(meter, lane);
 }
 
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
@@ -168,26 +143,17 @@ void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
     struct batch *batch = lane->open;
     if (!batch || !(batch->end = timeline_record(lane->timeline, lane->stream)))
         return;
-    tally(meter, lane, now);
+    meter_tally(meter, lane, now);
     if (lane->newest)
         lane->newest->next = batch;
     else
         lane->oldest = batch;
     lane->newest = batch;
-    meter->waiting |= bit(meter, lane);
+    meter->waiting |= lane_bit(meter, lane);
     if (batch->launches > 1)
         lane->gapped = false;
     if (lane->ticket_size < PACER_TICKET)
         lane->ticket_size *= 2;
-}
-
-/* The charge stands as it is, for nothing better will be known. */
-static void batch_settle_unmeasured(struct meter *meter, struct batch *batch)
-{
-    count_gpu_time(meter, batch->charged);
-    for (unsigned i = 0; i < batch->note_count; i++)
-        atomic_store(&batch->notes[i].estimate->pending, 0);
-    batch_free(meter, batch);
 }
 
 void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now)
@@ -195,12 +161,12 @@ void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now)
     struct batch *batch = lane->open;
     if (!batch)
         return;
-    tally(meter, lane, now);
+    meter_tally(meter, lane, now);
     if (batch->start)
         timeline_drop(lane->timeline, batch->start);
     uint64_t half = batch->charged > 0 ? (uint64_t)batch->charged / 2 : 0;
     lane->ticket_size = half < TICKET_LEAST ? TICKET_LEAST : half > PACER_TICKET ? PACER_TICKET : half;
-    batch_settle_unmeasured(meter, batch);
+    meter_settle_unmeasured(meter, batch);
 }
 
 void meter_close_all(struct meter *meter, bool only_idle, uint64_t now)
@@ -211,105 +177,5 @@ void meter_close_all(struct meter *meter, bool only_idle, uint64_t now)
             timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING)
             continue; /* the GPU has not even come to this batch: it will not run dry */
         meter_close(meter, lane, now);
-    }
-}
-
-/* ---- results ---- */
-
-static void learn(struct meter *meter, const struct batch *batch, uint64_t measured)
-{
-    if (batch->note_count == 0)
-        return;
-    struct estimate *first = batch->notes[0].estimate;
-    if (batch->loading && !atomic_exchange(&first->loaded, true)) {
-        atomic_store(&first->pending, 0); /* its next launch is measured instead */
-        return;
-    }
-    if (batch->note_count == 1)
-        estimate_learn(first, measured, batch->launches);
-    else
-        estimate_scale(batch->notes, batch->note_count, (uint64_t)batch->charged, measured);
-    if (batch->launches == 1)
-        raise(&meter->stats->longest_kernel, measured);
-}
-
-static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
-{
-    int64_t start = lane->end_ns, end;
-    if (batch->start && !timeline_consume(lane->timeline, batch->start, batch->opened, &start))
-        return false;
-    bool was_idle = batch->start;
-    batch->start = NULL;
-    if (!timeline_consume(lane->timeline, batch->end, 0, &end))
-        return false;
-    lane->end_ns = end;
-    if (was_idle || batch->loading) { /* an idle GPU begins when the launch reaches it, not at the event before */
-        start += (int64_t)batch->calling;
-        start = start < end ? start : end;
-    }
-    int64_t used = coverage_add(&meter->coverage, start, end);
-    count_gpu_time(meter, used);
-    meter_charge(meter, used - batch->charged, batch->limit, now);
-    learn(meter, batch, end > start ? (uint64_t)(end - start) : 0);
-    batch_free(meter, batch);
-    return true;
-}
-
-static void unlink_oldest(struct meter *meter, struct lane *lane)
-{
-    lane->oldest = lane->oldest->next;
-    if (!lane->oldest) {
-        lane->newest = NULL;
-        meter->waiting &= ~bit(meter, lane);
-    }
-}
-
-static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
-{
-    while (lane->oldest) {
-        struct batch *batch = lane->oldest;
-        enum timeline_state state = timeline_poll(lane->timeline, batch->end);
-        if (state == TIMELINE_PENDING)
-            return;
-        unlink_oldest(meter, lane);
-        if (state == TIMELINE_DONE && measure(meter, lane, batch, now))
-            continue;
-        batch_settle_unmeasured(meter, batch);
-    }
-}
-
-void meter_collect(struct meter *meter, uint64_t now)
-{
-    meter->collected = now;
-    for (uint64_t waiting = meter->waiting; waiting; waiting &= waiting - 1)
-        lane_collect(meter, &meter->lanes[__builtin_ctzll(waiting)], now);
-}
-
-static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)
-{
-    if (lane->open) {
-        struct batch *batch = lane->open;
-        tally(meter, lane, now);
-        batch_settle_unmeasured(meter, batch);
-    }
-    while (lane->oldest) {
-        struct batch *batch = lane->oldest;
-        unlink_oldest(meter, lane);
-        batch_settle_unmeasured(meter, batch);
-    }
-    lane->timeline = NULL;
-    atomic_store(&lane->key, 0);
-}
-
-void meter_forget(struct meter *meter, CUcontext context, uint64_t now)
-{
-    for (int i = 0; i < METER_CONTEXTS; i++) {
-        struct timeline *timeline = &meter->timelines[i];
-        if (timeline->context != context)
-            continue;
-        for (int index = 0; index < METER_LANES; index++)
-            if (meter->lanes[index].timeline == timeline)
-                lane_forget(meter, &meter->lanes[index], now);
-        *timeline = (struct timeline){.context = NULL};
     }
 }

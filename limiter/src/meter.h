@@ -122,7 +122,18 @@ static inline void meter_release(struct meter *meter)
     atomic_flag_clear_explicit(&meter->held, memory_order_release);
 }
 
-/* ---- the rest is for the holder of the meter ---- */
+/* ---- the rest is for the holder of the meter: meter.c charges, results.c settles ---- */
+
+static inline uint64_t lane_bit(const struct meter *meter, const struct lane *lane)
+{
+    return UINT64_C(1) << (lane - meter->lanes);
+}
+
+static inline void batch_free(struct meter *meter, struct batch *batch)
+{
+    batch->next = meter->free_batches;
+    meter->free_batches = batch;
+}
 
 /* The stream's lane, made if need be; NULL: there is no room. */
 struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream);
@@ -139,6 +150,11 @@ void meter_close_all(struct meter *meter, bool only_idle, uint64_t now);
 void meter_collect(struct meter *meter, uint64_t now);
 /* The context is gone, and its events and streams with it. */
 void meter_forget(struct meter *meter, CUcontext context, uint64_t now);
+
+/* Ends the open batch's ticket: what it still held is given back, what was overdrawn is charged. */
+void meter_tally(struct meter *meter, struct lane *lane, uint64_t now);
+/* Of a batch of which nothing better will be known: what was charged stands. */
+void meter_settle_unmeasured(struct meter *meter, struct batch *batch);
 
 /* Charges (or gives back) GPU time that is known to the slice's words. */
 void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now);

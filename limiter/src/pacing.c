@@ -12,32 +12,16 @@
 #include <string.h>
 
 #include "meter.h"
-#include "pacer.h"
-#include "slice.h"
+#include "turn.h"
 
-#define PACING_LOOK (50 * WEIR_MS)     /* longest sleep: a change of gate, limit or lease is obeyed after that */
 #define PACING_GAP (50 * WEIR_US)      /* a host that launches more seldom may leave the GPU idle in between */
 #define PACING_COLLECT (200 * WEIR_US) /* results are looked for no more often */
-#define PACING_PROBE (50 * WEIR_MS)    /* longest wait for the first measurement of a function */
-#define PACING_POLL (200 * WEIR_US)    /* … and how often it is looked for */
 #define PACING_LOADING (200 * WEIR_US) /* a function's first launch call that takes longer was loading its code */
 
 static struct meter meters[WEIR_MAX_DEVICES];
 static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; 0: not set up yet */
 static double ticks_per_ns;
 static __thread char thread_identity; /* its address names the per-thread default stream */
-
-/* A launch on its way: everything that the steps before the driver's call share. */
-struct launch {
-    const struct weir_slice *slice;
-    uint32_t device;
-    struct meter *meter;
-    struct estimate *estimate;
-    uintptr_t key;
-    CUstream stream;
-    bool gap;    /* the host left one before it */
-    bool single; /* it is measured by itself */
-};
 
 static void start_afresh(void)
 {
@@ -85,11 +69,6 @@ static bool device_meter(const struct weir_slice **slice, int *device)
     return *device >= 0 && *device < WEIR_MAX_DEVICES;
 }
 
-static void add(_Atomic uint64_t *counter, uint64_t value)
-{
-    atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
-}
-
 /* ---- before the launch ---- */
 
 /* The ticket covers it: true, and whether it was the last that it covers. */
@@ -133,70 +112,6 @@ static void catch_up(struct launch *launch, uint64_t now)
         launch->single = lane->gapped = true;
     }
     meter_release(meter);
-}
-
-/* Under a limit a function's second launch waits, for a while, until the first has shown how long it takes. */
-static bool probing(const struct launch *launch, uint64_t now)
-{
-    uint64_t pending = atomic_load_explicit(&launch->estimate->pending, memory_order_relaxed);
-    return !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed) && pending &&
-           now < pending + PACING_PROBE;
-}
-
-static struct pacer_verdict decide(const struct launch *launch, struct pacer_rule *rule, uint64_t rest_until,
-                                   uint64_t now)
-{
-    struct weir_control_device control;
-    weir_control_read(launch->slice, launch->device, &control, NULL);
-    *rule = pacer_rule(&control, now);
-    struct pacer_state state = {
-        .balance = atomic_load_explicit(&launch->meter->stats->balance, memory_order_relaxed),
-        .drain = atomic_load_explicit(&launch->meter->stats->drain, memory_order_relaxed),
-        .rest_until = rest_until,
-        .early = atomic_load_explicit(&launch->meter->late, memory_order_relaxed),
-    };
-    struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate));
-    if (verdict.pass && pacer_binds(rule) && probing(launch, now))
-        return (struct pacer_verdict){.wait_until = now + PACING_POLL};
-    return verdict;
-}
-
-/* Sleeps, and learns by how much sleeping threads wake up late on this host. */
-static void sleep_until(struct meter *meter, uint64_t moment)
-{
-    weir_sleep_until(moment);
-    uint64_t woken = weir_now(), late = atomic_load_explicit(&meter->late, memory_order_relaxed);
-    if (woken < moment)
-        return; /* a signal */
-    uint64_t seen = woken - moment < PACER_EARLY_CAP ? woken - moment : PACER_EARLY_CAP;
-    atomic_store_explicit(&meter->late, late - late / 8 + seen / 8, memory_order_relaxed);
-}
-
-static struct pacer_verdict await_turn(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
-{
-    struct meter *meter = launch->meter;
-    uint64_t began = now, rest_until = 0;
-    struct pacer_verdict verdict;
-    while (!(verdict = decide(launch, rule, rest_until, now)).pass) {
-        if (!rest_until) {
-            rest_until = verdict.wait_until;
-            add(&meter->stats->throttled_periods, 1);
-        }
-        atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
-        atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
-        if (meter_try(meter)) {
-            meter_close_all(meter, false, now);
-            meter_collect(meter, now);
-            meter_release(meter);
-        }
-        sleep_until(meter, verdict.wait_until < now + PACING_LOOK ? verdict.wait_until : now + PACING_LOOK);
-        now = weir_now();
-    }
-    if (rest_until)
-        add(&meter->stats->throttled_time, now - began);
-    if (pacer_binds(rule))
-        add(&meter->stats->periods, 1);
-    return verdict;
 }
 
 static uint64_t ticket_size(const struct launch *launch, const struct lane *lane, uint64_t charge,
@@ -250,8 +165,8 @@ static struct pacing book(const struct launch *launch, const struct pacer_verdic
     if (!pacing.lane) {
         charge = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
         meter_charge(meter, (int64_t)charge, limit, now);
-        add(&meter->stats->gpu_time, charge);
-        add(&meter->stats->launches, 1);
+        launch_count(&meter->stats->gpu_time, charge);
+        launch_count(&meter->stats->launches, 1);
         return (struct pacing){.meter = NULL};
     }
     int64_t left = lane_take(pacing.lane, charge);
@@ -273,7 +188,7 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
         launch->estimate = estimate_claim(&launch->meter->estimates, function);
     struct pacer_rule rule;
     catch_up(launch, now);
-    struct pacer_verdict verdict = await_turn(launch, &rule, now);
+    struct pacer_verdict verdict = turn_await(launch, &rule, now);
     struct pacing pacing = book(launch, &verdict, rule.limit, weir_now());
     pacing.began = weir_now();
     if (pacing.meter && !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed)) {

@@ -1,0 +1,125 @@
+/*
+ * The results of a meter (meter.h): batches whose end has come are measured, in each lane in order; the union
+ * over lanes is what was used; charge, GPU time and estimates are set right by it.
+ */
+#include "meter.h"
+#include "pacer.h"
+
+static void count_gpu_time(struct meter *meter, int64_t ns)
+{
+    if (ns > 0)
+        atomic_fetch_add_explicit(&meter->stats->gpu_time, (uint64_t)ns, memory_order_relaxed);
+}
+
+static void raise(_Atomic uint64_t *word, uint64_t value)
+{
+    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+    while (old < value && !atomic_compare_exchange_weak(word, &old, value))
+        ;
+}
+
+void meter_settle_unmeasured(struct meter *meter, struct batch *batch)
+{
+    count_gpu_time(meter, batch->charged);
+    for (unsigned i = 0; i < batch->note_count; i++)
+        atomic_store(&batch->notes[i].estimate->pending, 0);
+    batch_free(meter, batch);
+}
+
+static void learn(struct meter *meter, const struct batch *batch, uint64_t measured)
+{
+    if (batch->note_count == 0)
+        return;
+    struct estimate *first = batch->notes[0].estimate;
+    if (batch->loading && !atomic_exchange(&first->loaded, true)) {
+        atomic_store(&first->pending, 0); /* its next launch is measured instead */
+        return;
+    }
+    if (batch->note_count == 1)
+        estimate_learn(first, measured, batch->launches);
+    else
+        estimate_scale(batch->notes, batch->note_count, (uint64_t)batch->charged, measured);
+    if (batch->launches == 1)
+        raise(&meter->stats->longest_kernel, measured);
+}
+
+static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
+{
+    int64_t start = lane->end_ns, end;
+    if (batch->start && !timeline_consume(lane->timeline, batch->start, batch->opened, &start))
+        return false;
+    bool was_idle = batch->start;
+    batch->start = NULL;
+    if (!timeline_consume(lane->timeline, batch->end, 0, &end))
+        return false;
+    lane->end_ns = end;
+    if (was_idle || batch->loading) { /* an idle GPU begins when the launch reaches it, not at the event before */
+        start += (int64_t)batch->calling;
+        start = start < end ? start : end;
+    }
+    int64_t used = coverage_add(&meter->coverage, start, end);
+    count_gpu_time(meter, used);
+    meter_charge(meter, used - batch->charged, batch->limit, now);
+    learn(meter, batch, end > start ? (uint64_t)(end - start) : 0);
+    batch_free(meter, batch);
+    return true;
+}
+
+static void unlink_oldest(struct meter *meter, struct lane *lane)
+{
+    lane->oldest = lane->oldest->next;
+    if (!lane->oldest) {
+        lane->newest = NULL;
+        meter->waiting &= ~lane_bit(meter, lane);
+    }
+}
+
+static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    while (lane->oldest) {
+        struct batch *batch = lane->oldest;
+        enum timeline_state state = timeline_poll(lane->timeline, batch->end);
+        if (state == TIMELINE_PENDING)
+            return;
+        unlink_oldest(meter, lane);
+        if (state == TIMELINE_DONE && measure(meter, lane, batch, now))
+            continue;
+        meter_settle_unmeasured(meter, batch);
+    }
+}
+
+void meter_collect(struct meter *meter, uint64_t now)
+{
+    meter->collected = now;
+    for (uint64_t waiting = meter->waiting; waiting; waiting &= waiting - 1)
+        lane_collect(meter, &meter->lanes[__builtin_ctzll(waiting)], now);
+}
+
+static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    if (lane->open) {
+        struct batch *batch = lane->open;
+        meter_tally(meter, lane, now);
+        meter_settle_unmeasured(meter, batch);
+    }
+    while (lane->oldest) {
+        struct batch *batch = lane->oldest;
+        unlink_oldest(meter, lane);
+        meter_settle_unmeasured(meter, batch);
+    }
+    lane->timeline = NULL;
+    atomic_store(&lane->key, 0);
+}
+
+void meter_forget(struct meter *meter, CUcontext context, uint64_t now)
+{
+    for (int i = 0; i < METER_CONTEXTS; i++) {
+        struct timeline *timeline = &meter->timelines[i];
+        if (timeline->context != context)
+            continue;
+        for (int index = 0; index < METER_LANES; index++)
+            if (meter->lanes[index].timeline == timeline)
+                lane_forget(meter, &meter->lanes[index], now);
+        *timeline = (struct timeline){.context = NULL};
+    }
+}

@@ -1,0 +1,73 @@
+/*
+ * See turn.h. While it waits, a launch also does the meter's work where nobody else does: it closes batches,
+ * so that the pause is not taken for work, and takes in results, on which the end of the wait depends.
+ */
+#include "turn.h"
+
+#define TURN_LOOK (50 * WEIR_MS)     /* longest sleep: a change of gate, limit or lease is obeyed after that */
+#define TURN_PROBE (50 * WEIR_MS)    /* longest wait for the first measurement of a function */
+#define TURN_POLL (200 * WEIR_US)    /* … and how often it is looked for */
+
+/* Under a limit a function's second launch waits, for a while, until the first has shown how long it takes. */
+static bool probing(const struct launch *launch, uint64_t now)
+{
+    uint64_t pending = atomic_load_explicit(&launch->estimate->pending, memory_order_relaxed);
+    return !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed) && pending &&
+           now < pending + TURN_PROBE;
+}
+
+static struct pacer_verdict decide(const struct launch *launch, struct pacer_rule *rule, uint64_t rest_until,
+                                   uint64_t now)
+{
+    struct weir_control_device control;
+    weir_control_read(launch->slice, launch->device, &control, NULL);
+    *rule = pacer_rule(&control, now);
+    struct pacer_state state = {
+        .balance = atomic_load_explicit(&launch->meter->stats->balance, memory_order_relaxed),
+        .drain = atomic_load_explicit(&launch->meter->stats->drain, memory_order_relaxed),
+        .rest_until = rest_until,
+        .early = atomic_load_explicit(&launch->meter->late, memory_order_relaxed),
+    };
+    struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate));
+    if (verdict.pass && pacer_binds(rule) && probing(launch, now))
+        return (struct pacer_verdict){.wait_until = now + TURN_POLL};
+    return verdict;
+}
+
+/* Sleeps, and learns by how much sleeping threads wake up late on this host. */
+static void sleep_until(struct meter *meter, uint64_t moment)
+{
+    weir_sleep_until(moment);
+    uint64_t woken = weir_now(), late = atomic_load_explicit(&meter->late, memory_order_relaxed);
+    if (woken < moment)
+        return; /* a signal */
+    uint64_t seen = woken - moment < PACER_EARLY_CAP ? woken - moment : PACER_EARLY_CAP;
+    atomic_store_explicit(&meter->late, late - late / 8 + seen / 8, memory_order_relaxed);
+}
+
+struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
+{
+    struct meter *meter = launch->meter;
+    uint64_t began = now, rest_until = 0;
+    struct pacer_verdict verdict;
+    while (!(verdict = decide(launch, rule, rest_until, now)).pass) {
+        if (!rest_until) {
+            rest_until = verdict.wait_until;
+            launch_count(&meter->stats->throttled_periods, 1);
+        }
+        atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
+        atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
+        if (meter_try(meter)) {
+            meter_close_all(meter, false, now);
+            meter_collect(meter, now);
+            meter_release(meter);
+        }
+        sleep_until(meter, verdict.wait_until < now + TURN_LOOK ? verdict.wait_until : now + TURN_LOOK);
+        now = weir_now();
+    }
+    if (rest_until)
+        launch_count(&meter->stats->throttled_time, now - began);
+    if (pacer_binds(rule))
+        launch_count(&meter->stats->periods, 1);
+    return verdict;
+}
