@@ -109,3 +109,15 @@ def test_an_unknown_machine_is_refused_in_one_line():
 @pytest.mark.parametrize(("option", "value"), [("--period", "0"), ("--max-series", "1"), ("--max-age", "x")])
 def test_a_setting_out_of_range_is_refused_by_name(option, value):
     assert option in refusal(option, value)
+
+
+def test_clients_that_hang_up_or_never_read_hold_up_nobody(exporter):
+    process, port = exporter
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", port)) as rude:
+            rude.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+        assert get(port, "/-/healthy")[0] == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20)[1] == ""

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -150,7 +156,7 @@ def test_a_program_that_fails_is_told_in_its_own_last_words(tmp_path):
     with Programs(tmp_path) as programs:
         program = programs.start("alice", ["exporter", "--listen", "nonsense"])
         program.process.wait(30)
-        with pytest.raises(WeirError, match=r"alice: ended with 2: weir: --listen: nonsense: not allowed"):
+        with pytest.raises(WeirError, match=r"alice: ended with 2: --listen: nonsense: not allowed"):
             programs.check()
 
 
@@ -159,3 +165,63 @@ def test_programs_are_ended_with_the_context(tmp_path):
         program = programs.start("exporter", ["exporter", "--listen", "127.0.0.1:0", "--root", str(tmp_path)])
         assert program.process.poll() is None
     assert program.process.poll() is not None
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """The environment of a simulated machine of this test's own."""
+    state = Path(f"/dev/shm/weir-test-demo-{os.getpid()}")
+    yield {**os.environ, "SIMGPU_STATE": str(state)}
+    state.unlink(missing_ok=True)
+
+
+def start_demo(root, environment, *options):
+    command = [sys.executable, "-m", "weir", "demo", "--simulate", "h200", "--root", str(root), *options]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def left_behind(root):
+    """Slice directories, and processes that were started with this root."""
+    slices = [str(path) for path in root.glob("*/slices/*") if path.name[0] != "."]
+    processes = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (directory / "cmdline").read_bytes().split(b"\0")
+            state = (directory / "stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if os.fsencode(str(root)) in words and state != "Z":
+            processes.append(b" ".join(words))
+    return slices + processes
+
+
+def test_the_whole_demo_holds_its_slices_on_a_simulated_card(tmp_path, environment):
+    demo = start_demo(tmp_path, environment, "--seconds", "6", "--picture", str(tmp_path / "demo.svg"))
+    said, _ = demo.communicate(timeout=60)
+    judged = re.search(r"alice  asked 60 %, got ([\d.]+) %.*bob  asked 30 %, got ([\d.]+) %", said, re.DOTALL)
+    assert judged, said
+    alice, bob = float(judged[1]), float(judged[2])
+    assert 45 <= alice <= 72, said  # coarse: other tests share these two cores
+    assert 18 <= bob <= 42, said
+    assert re.search(
+        r"carol  refused 1 time as out of memory; held at most [\d.]+ GiB of 3 GiB by NVML", said
+    )
+    assert "OVER" not in said
+    assert demo.returncode == ("NOT HELD" in said), said
+    assert "simulated NVIDIA H200" in (tmp_path / "demo.svg").read_text().replace("&#160;", " ")
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
+def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path, environment, number, code):
+    demo = start_demo(tmp_path, environment, "--seconds", "60")
+    for line in demo.stdout:
+        if line.startswith("letting them settle"):
+            break
+    assert left_behind(tmp_path) != []
+    demo.send_signal(number)
+    said, _ = demo.communicate(timeout=30)
+    assert (demo.returncode, said) == (code, "")
+    assert left_behind(tmp_path) == []

@@ -79,9 +79,7 @@ def free_port(preferred: int) -> int:
 @click.option(
     "--seconds", type=click.FloatRange(4, 600), default=12.0, show_default=True, help="How long to measure."
 )
-@click.option(
-    "--simulate", metavar="MACHINE", help="Use a simulated card, as h200 (where there is none: h200)."
-)
+@click.option("--simulate", metavar="MACHINE", help="Use a simulated card; without a GPU: h200.")
 @click.option("--gpu", metavar="N", help="Use this card.")
 @click.option("--root", type=click.Path(path_type=Path), help="Where the slice directories are.")
 @click.option(

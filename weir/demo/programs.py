@@ -42,7 +42,8 @@ class Program:
 
     def last_line(self) -> str:
         """The last thing it said."""
-        return next((line.strip() for line in reversed(self.said().split("\n")) if line.strip()), "")
+        lines = (line.strip() for line in reversed(self.said().split("\n")))
+        return next((line.removeprefix("weir: ") for line in lines if line), "")
 
     def check(self) -> None:
         """Raise WeirError if it has ended with an error."""
