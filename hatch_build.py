@@ -55,7 +55,13 @@ ARTIFACTS = (
     Artifact(
         "limiter/libweir.so",
         ("limiter/src/*.c",),
-        (*LIBRARY, "-Wl,--version-script=limiter/src/exports.map", "-Wl,-soname,libweir.so"),
+        (
+            *LIBRARY,
+            "-ftls-model=initial-exec",  # it is always loaded at the start
+            "-Wl,-z,defs",  # and needs nothing but libc
+            "-Wl,--version-script=limiter/src/exports.map",
+            "-Wl,-soname,libweir.so",
+        ),
         depends=("limiter/src/*.h", "limiter/src/exports.map"),
     ),
     Artifact(

@@ -158,7 +158,7 @@ static inline void *weir_real_pointer(enum weir_symbol_id id)
  * A driver may call its own exported functions through the dynamic linker and meet our hooks there. Every hook
  * that keeps accounts calls the driver through WEIR_CALL, and passes straight on while this flag is set.
  */
-extern __thread bool weir_inside __attribute__((tls_model("initial-exec")));
+extern __thread bool weir_inside;
 
 #define WEIR_CALL(symbol, ...)                                                                               \
     __extension__({                                                                                          \

@@ -130,7 +130,7 @@ static bool claim_intent(struct operation *op, uint32_t index)
 /* Any of the process's intents; waits a bounded time while other threads have them all. */
 static bool claim_any(struct operation *op)
 {
-    static __thread uint32_t favourite __attribute__((tls_model("initial-exec")));
+    static __thread uint32_t favourite;
     int saved = errno;
     for (int round = 0; round < CLAIM_TRIES; round++) {
         for (uint32_t i = 0; i < REAPER_INTENT; i++) {

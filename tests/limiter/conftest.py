@@ -1,0 +1,118 @@
+"""What the limiter's tests share: compiled test programs, slice directories, and the simulated machine.
+
+Programs are small C files in `programs/`, compiled here by the compiler that builds the limiter. A slice is made
+by the room's own writer, so the pages are the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+import hatch_build
+from limiter.pages import ControlDevice, ControlPage, StatsPage, read_stats
+from limiter.writer import create_control, create_stats, update_control
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+SOURCES = ROOT / "limiter/src"
+LIBRARY = ROOT / "limiter/libweir.so"
+SIMULATED = ROOT / "simgpu/lib"
+MIB = 1 << 20
+
+Compile = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compiles `programs/NAME.c`, with sources of the limiter if named, once a session."""
+    directory = tmp_path_factory.mktemp("programs")
+    done: dict[str, Path] = {}
+
+    def compile_one(name: str, *, sources: Sequence[str] = (), flags: Sequence[str] = ()) -> Path:
+        if name not in done:
+            output = directory / name
+            includes = [f"-isystem{path}" for path in hatch_build.include_directories()]
+            command = [*hatch_build.compiler(), *hatch_build.COMMON, "-Werror", "-pthread", f"-I{SOURCES}"]
+            command += [*includes, *flags, "-o", str(output), str(PROGRAMS / f"{name}.c")]
+            command += [str(SOURCES / source) for source in sources]
+            result = subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=False)
+            assert result.returncode == 0, result.stderr
+            done[name] = output
+        return done[name]
+
+    return compile_one
+
+
+@dataclass
+class Slice:
+    """A slice directory that a test made, and its control page as last written."""
+
+    path: Path
+    control: ControlPage
+
+    @property
+    def stats(self) -> StatsPage:
+        """What the limiter has written."""
+        return read_stats(self.path / "rw/stats")
+
+    def update(self, device: int = 0, **fields: int) -> None:
+        """Write the control page anew, with these fields of one device changed."""
+        devices = list(self.control.devices)
+        devices[device] = replace(devices[device], **fields)  # type: ignore[arg-type]
+        self.control = replace(self.control, devices=tuple(devices))
+        update_control(self.path / "control", self.control)
+
+
+MakeSlice = Callable[..., Slice]
+
+
+@pytest.fixture
+def make_slice(tmp_path: Path) -> MakeSlice:
+    """Makes a slice directory; one ControlDevice for each of its cards."""
+
+    def make(*devices: ControlDevice, name: str = "slice", refuse_unknown: int = 0) -> Slice:
+        path = tmp_path / name
+        (path / "rw").mkdir(parents=True)
+        control = ControlPage(generation=7, devices=devices, refuse_unknown=refuse_unknown)
+        create_control(path / "control", control)
+        create_stats(path / "rw/stats", 7, len(devices))
+        return Slice(path, control)
+
+    return make
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Runs a program with an environment and gives what it printed; fails the test if it fails."""
+
+    def run_program(
+        *command: str | Path, environment: dict[str, str] | None = None, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        result = subprocess.run(
+            [str(part) for part in command],
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert result.returncode == code, f"{result.returncode}: {result.stdout}{result.stderr}"
+        return result
+
+    return run_program
+
+
+@pytest.fixture
+def python() -> str:
+    """The interpreter that runs the tests."""
+    return sys.executable

@@ -1,0 +1,43 @@
+/*
+ * A slice without its files' makers: what the ledger's test programs share. It is linked with ledger.c, slots.c
+ * and slice.c as they are; the parts of the limiter that only matter with a driver are left out.
+ */
+#ifndef LEDGER_WORLD_H
+#define LEDGER_WORLD_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+#include "ledger.h"
+
+#define MIB UINT64_C(1048576)
+#define REQUIRE(condition)                                                                                   \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                  \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+void weir_objects_forget(void) {}
+void weir_blocks_forget(void) {}
+void weir_pools_forget(void) {}
+void weir_contexts_forget(void) {}
+void weir_devices_forget(void) {}
+
+static inline uint64_t word_bytes(uint64_t word)
+{
+    return (word >> WEIR_WORD_SUM_SHIFT) * WEIR_UNIT;
+}
+
+/* Σ over the slots of what each holds on a device. */
+static inline uint64_t slots_total(const struct weir_slice *slice, uint32_t device)
+{
+    uint64_t total = 0;
+    for (uint32_t slot = 0; slot < slice->slot_count; slot++)
+        total += word_bytes(atomic_load(&weir_slot_device(slice, slot, device)->used));
+    return total;
+}
+
+#endif

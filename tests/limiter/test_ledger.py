@@ -1,0 +1,29 @@
+"""The ledger stays exact through every kind of death."""
+
+from __future__ import annotations
+
+from limiter.pages import ControlDevice
+
+from .conftest import Compile, MakeSlice, Run
+
+CARD = ControlDevice(uuid=bytes(16))
+LEDGER = ("slots.c", "slice.c")
+
+
+def test_a_process_killed_at_any_step_leaves_nothing_charged_even_if_its_reaper_dies_too(
+    compile_program: Compile, make_slice: MakeSlice, run: Run
+) -> None:
+    program = compile_program("ledger_crash", sources=LEDGER)
+    slice_ = make_slice(CARD, CARD)
+    result = run(program, environment={"WEIR_SLICE_DIR": str(slice_.path)})
+    assert int(result.stdout) > 500  # every step of four operations, times every step of the reaper, twice
+
+
+def test_a_storm_of_kills_leaves_the_sum_equal_to_what_the_living_hold(
+    compile_program: Compile, make_slice: MakeSlice, run: Run
+) -> None:
+    program = compile_program("ledger_storm", sources=("ledger.c", *LEDGER))
+    slice_ = make_slice(CARD)
+    result = run(program, "300", environment={"WEIR_SLICE_DIR": str(slice_.path)})
+    assert int(result.stdout) > 50  # some were killed before they had a slot
+    assert slice_.stats.devices[0].peak_bytes <= 256 << 20
