@@ -15,7 +15,8 @@
 #define STREAM_FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 
 /* Index of the first entry with this name, or where it would be. */
-static size_t first_of(const char *name) {
+static size_t first_of(const char *name)
+{
     size_t low = 0, high = sim_proc_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -27,7 +28,8 @@ static size_t first_of(const char *name) {
     return low;
 }
 
-static const struct sim_proc *newest(size_t first, int version, bool per_thread) {
+static const struct sim_proc *newest(size_t first, int version, bool per_thread)
+{
     const struct sim_proc *found = NULL;
     const char *name = sim_proc_table[first].name;
     for (size_t i = first; i < sim_proc_count && !strcmp(sim_proc_table[i].name, name); i++)
@@ -36,7 +38,8 @@ static const struct sim_proc *newest(size_t first, int version, bool per_thread)
     return found;
 }
 
-static CUdriverProcAddressQueryResult look_up(const char *name, int version, cuuint64_t flags, void **address) {
+static CUdriverProcAddressQueryResult look_up(const char *name, int version, cuuint64_t flags, void **address)
+{
     *address = NULL;
     size_t first = first_of(name);
     if (first == sim_proc_count || strcmp(sim_proc_table[first].name, name))
@@ -52,14 +55,16 @@ static CUdriverProcAddressQueryResult look_up(const char *name, int version, cuu
     return CU_GET_PROC_ADDRESS_SUCCESS;
 }
 
-static bool acceptable(const char *name, void **address, int version, cuuint64_t flags) {
+static bool acceptable(const char *name, void **address, int version, cuuint64_t flags)
+{
     return name && address && version >= 0 && version <= CUDA_VERSION && !(flags & ~(cuuint64_t)STREAM_FLAGS) &&
            (flags & STREAM_FLAGS) != STREAM_FLAGS;
 }
 
 /* As CUDA 12 documents it: success with no address when there is none; `status`, if wanted, says why. */
 SIM_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-                                        CUdriverProcAddressQueryResult *symbolStatus) {
+                                        CUdriverProcAddressQueryResult *symbolStatus)
+{
     if (!acceptable(symbol, pfn, cudaVersion, flags))
         return CUDA_ERROR_INVALID_VALUE;
     CUdriverProcAddressQueryResult status = look_up(symbol, cudaVersion, flags, pfn);
@@ -69,7 +74,8 @@ SIM_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cuda
 }
 
 /* As CUDA 11.3 documents it: a name without an address is an error. */
-SIM_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
+SIM_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+{
     if (!acceptable(symbol, pfn, cudaVersion, flags))
         return CUDA_ERROR_INVALID_VALUE;
     bool found = look_up(symbol, cudaVersion, flags, pfn) == CU_GET_PROC_ADDRESS_SUCCESS;

@@ -11,7 +11,8 @@
 
 #define NOT_SUPPORTED 801 /* CUDA_ERROR_NOT_SUPPORTED */
 
-static int refuse(const char *name, atomic_flag *said) {
+static int refuse(const char *name, atomic_flag *said)
+{
     if (!atomic_flag_test_and_set(said))
         fprintf(stderr, "simgpu: %s is not simulated\n", name);
     return NOT_SUPPORTED;

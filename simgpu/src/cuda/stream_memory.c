@@ -1,0 +1,143 @@
+/*
+ * Stream-ordered memory: cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync.
+ *
+ * An allocation can be used at once; a free takes effect for other streams when its stream gets there. In a
+ * capture both become nodes. What it does not do: free what came from cuMemAlloc; CUDA refuses that too.
+ */
+#include "pool.h"
+
+static CUresult open_stream(const char *function, CUstream handle, bool per_thread, struct sim_stream **stream)
+{
+    struct sim_context *context;
+    CUresult result = sim_enter_context(function, &context);
+    return result ? result : sim_stream_resolve(handle, per_thread, stream);
+}
+
+/* ---- allocating ---- */
+
+static CUresult capture_allocation(struct sim_stream *stream, size_t size, CUdeviceptr *pointer)
+{
+    struct sim_node node = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+    node.alloc.bytesize = size;
+    node.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    node.alloc.poolProps.location =
+        (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = stream->context->ordinal};
+    CUresult result = sim_graph_memory_reserve(stream->context, &node.alloc);
+    if (result)
+        return result;
+    result = sim_capture_add(stream, &node, NULL);
+    if (result)
+        sim_graph_memory_release(node.alloc.dptr);
+    else
+        *pointer = node.alloc.dptr;
+    return result;
+}
+
+/* With the lock held. `handle` NULL: the current pool of the stream's card. */
+static CUresult take(struct sim_stream *stream, size_t size, CUmemoryPool handle, CUdeviceptr *pointer)
+{
+    struct sim_pool *pool;
+    struct sim_segment *segment;
+    CUresult result =
+        handle ? sim_pool_resolve(handle, &pool) : sim_pool_current(stream->context->device, &pool);
+    if (!result)
+        result = sim_pool_take(pool, size, stream->channel, &segment);
+    if (result)
+        return result;
+    struct sim_allocation fields = {
+        .base = segment->base, .size = size, .use = SIM_USE_POOL, .device = pool->device, .owner = segment};
+    struct sim_allocation *made = sim_allocation_add(&fields);
+    if (!made)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *pointer = made->base;
+    return CUDA_SUCCESS;
+}
+
+static CUresult allocate(struct sim_stream *stream, size_t size, CUmemoryPool pool, CUdeviceptr *pointer)
+{
+    if (!pointer || !size)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (sim_stream_capturing(stream))
+        return capture_allocation(stream, size, pointer);
+    sim_memory_lock();
+    CUresult result = take(stream, size, pool, pointer);
+    sim_memory_unlock();
+    return result;
+}
+
+static CUresult allocate_async(const char *function, CUdeviceptr *pointer, size_t size, CUmemoryPool pool,
+                               CUstream handle, bool per_thread)
+{
+    struct sim_stream *stream;
+    CUresult result = open_stream(function, handle, per_thread, &stream);
+    return result ? result : allocate(stream, size, pool, pointer);
+}
+
+SIM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+    return allocate_async(__func__, dptr, bytesize, NULL, hStream, false);
+}
+
+SIM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+    return allocate_async(__func__, dptr, bytesize, NULL, hStream, true);
+}
+
+SIM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+    return pool ? allocate_async(__func__, dptr, bytesize, pool, hStream, false) : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+                                                 CUstream hStream)
+{
+    return pool ? allocate_async(__func__, dptr, bytesize, pool, hStream, true) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- freeing ---- */
+
+static CUresult capture_free(struct sim_stream *stream, CUdeviceptr pointer)
+{
+    struct sim_node node = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE};
+    node.free = pointer;
+    return sim_capture_add(stream, &node, NULL);
+}
+
+static CUresult give(CUdeviceptr pointer, struct sim_ticket ticket)
+{
+    CUresult result = CUDA_SUCCESS;
+    sim_memory_lock();
+    struct sim_allocation *allocation = sim_allocation_at(pointer);
+    if (allocation && allocation->use == SIM_USE_POOL)
+        sim_pool_free(allocation, ticket);
+    else if (allocation && allocation->use == SIM_USE_GRAPH)
+        sim_graph_memory_drop(allocation);
+    else
+        result = CUDA_ERROR_INVALID_VALUE;
+    sim_memory_unlock();
+    return result;
+}
+
+static CUresult free_async(const char *function, CUdeviceptr pointer, CUstream handle, bool per_thread)
+{
+    struct sim_stream *stream;
+    struct sim_ticket ticket;
+    struct sim_op mark = {.type = SIM_OP_MARK};
+    CUresult result = open_stream(function, handle, per_thread, &stream);
+    if (result || !pointer)
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    if (sim_stream_capturing(stream))
+        return capture_free(stream, pointer);
+    result = sim_submit(stream, &mark, &ticket);
+    return result ? result : give(pointer, ticket);
+}
+
+SIM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+    return free_async(__func__, dptr, hStream, false);
+}
+
+SIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
+{
+    return free_async(__func__, dptr, hStream, true);
+}
