@@ -45,25 +45,37 @@ static void sleep_until(struct meter *meter, uint64_t moment)
     atomic_store_explicit(&meter->late, late - late / 8 + seen / 8, memory_order_relaxed);
 }
 
+/* What the decision rests on may be known better by now; with `closing`, nothing is left half-open. */
+static void take_in_results(struct meter *meter, bool closing, uint64_t now)
+{
+    if (!meter_try(meter))
+        return;
+    if (closing)
+        meter_close_all(meter, false, now);
+    meter_collect(meter, now);
+    meter_release(meter);
+}
+
 struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
 {
     struct meter *meter = launch->meter;
     uint64_t began = now, rest_until = 0;
-    struct pacer_verdict verdict;
-    while (!(verdict = decide(launch, rule, rest_until, now)).pass) {
+    struct pacer_verdict verdict = decide(launch, rule, 0, now);
+    if (!verdict.pass) {
+        take_in_results(meter, false, now);
+        verdict = decide(launch, rule, 0, now);
+    }
+    while (!verdict.pass) {
         if (!rest_until) {
             rest_until = verdict.wait_until;
             launch_count(&meter->stats->throttled_periods, 1);
         }
         atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
         atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
-        if (meter_try(meter)) {
-            meter_close_all(meter, false, now);
-            meter_collect(meter, now);
-            meter_release(meter);
-        }
+        take_in_results(meter, true, now);
         sleep_until(meter, verdict.wait_until < now + TURN_LOOK ? verdict.wait_until : now + TURN_LOOK);
         now = weir_now();
+        verdict = decide(launch, rule, rest_until, now);
     }
     if (rest_until)
         launch_count(&meter->stats->throttled_time, now - began);
