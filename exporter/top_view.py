@@ -23,7 +23,8 @@ def view(snapshot: Snapshot, simulate: str | None) -> RenderableType:
     shown: set[str] = set()
     for gpu in snapshot.gpus.gpus:
         shown.add(gpu.gpu.uuid)
-        parts += [_card(gpu, simulate), _table(snapshot.slices_on(gpu.gpu.uuid)), ""]
+        here = snapshot.slices_on(gpu.gpu.uuid)
+        parts += [_card(gpu, simulate), _table(here) if here else Text("no slices", style="dim"), ""]
     if lost := [state for state in snapshot.slices if state.claims.gpu_uuid not in shown]:
         parts += [Text("On cards that do not answer", style="bold yellow"), _table(lost), ""]
     parts += [Text(f"{one.collector}: {one.error}", style="yellow") for one in snapshot.health if one.error]
