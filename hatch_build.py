@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 WARNINGS = [
     "-Wall",
     "-Wextra",
@@ -61,6 +63,7 @@ ARTIFACTS = (
             "-Wl,-z,defs",  # and needs nothing but libc
             "-Wl,--version-script=limiter/src/exports.map",
             "-Wl,-soname,libweir.so",
+            f'-DWEIR_VERSION="{VERSION}"',
         ),
         depends=("limiter/src/*.h", "limiter/src/exports.map"),
     ),

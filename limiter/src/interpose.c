@@ -83,18 +83,19 @@ static bool ours(void *handle, const char *name, bool *nvml)
 }
 
 /* Our own exported hook, found through RTLD_DEFAULT, is no sign that there is a driver. */
-static bool nothing_behind(void *found, bool nvml)
+static bool is_own_hook(const void *found)
 {
     for (enum weir_symbol_id id = 0; id < WEIR_SYMBOLS; id++)
         if (found == weir_replacements[id])
-            return !weir_load_loaded(nvml);
+            return true;
     return false;
 }
 
-static struct weir_way answer(void *found, bool nvml)
+static struct weir_way answer(void *found, bool loaded)
 {
-    bool loaded = weir_load_loaded(nvml);
-    return (struct weir_way){.answer = loaded ? hook_for(found) : nothing_behind(found, nvml) ? NULL : found};
+    if (loaded)
+        return (struct weir_way){.answer = hook_for(found)};
+    return (struct weir_way){.answer = is_own_hook(found) ? NULL : found};
 }
 
 struct weir_way weir_way_of_dlsym(void *handle, const char *name)
@@ -103,8 +104,10 @@ struct weir_way weir_way_of_dlsym(void *handle, const char *name)
     bool nvml;
     weir_find_linker();
     struct weir_way way = pass_on((void *)weir_linker.dlsym);
-    if (ours(handle, name, &nvml))
-        way = answer(weir_linker.dlsym(handle, name), nvml);
+    if (ours(handle, name, &nvml)) {
+        bool loaded = weir_load_loaded(nvml); /* first, so that dlerror() speaks of the program's own call */
+        way = answer(weir_linker.dlsym(handle, name), loaded);
+    }
     errno = saved;
     return way;
 }
@@ -115,8 +118,10 @@ struct weir_way weir_way_of_dlvsym(void *handle, const char *name, const char *v
     bool nvml;
     weir_find_linker();
     struct weir_way way = pass_on((void *)weir_linker.dlvsym);
-    if (ours(handle, name, &nvml))
-        way = answer(weir_linker.dlvsym(handle, name, version), nvml);
+    if (ours(handle, name, &nvml)) {
+        bool loaded = weir_load_loaded(nvml); /* first, so that dlerror() speaks of the program's own call */
+        way = answer(weir_linker.dlvsym(handle, name, version), loaded);
+    }
     errno = saved;
     return way;
 }

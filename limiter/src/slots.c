@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@
 #include "ledger.h"
 
 #define NO_SLOT (-1)
+#ifndef WEIR_VERSION
+#define WEIR_VERSION "unknown" /* the build names it */
+#endif
 
 static _Atomic int mine = NO_SLOT;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
@@ -69,6 +73,7 @@ static int claim_on(const struct weir_slice *slice, int fd)
         struct weir_slot_header *header = weir_slot_header(slice, slot);
         header->pid = (uint32_t)getpid();
         header->attached = weir_coarse_now();
+        memcpy(slice->stats->limiter_version, WEIR_VERSION, sizeof WEIR_VERSION);
         atomic_store(&header->state, WEIR_SLOT_ATTACHED);
         return (int)slot;
     }

@@ -1,7 +1,7 @@
 """What the limiter's tests share: compiled test programs, slice directories, and the simulated machine.
 
-Programs are small C files in `programs/`, compiled here by the compiler that builds the limiter. A slice is made
-by the room's own writer, so the pages are the real ones.
+Programs are small C files in `programs/`, compiled here by the compiler that builds the limiter. A slice is
+made by the writer of this room, so the pages are the real ones.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ Compile = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Compiles `programs/NAME.c`, with sources of the limiter if named, once a session."""
+    """Compiles `programs/NAME.c`, with sources of the limiter if named, once a session for each output."""
     directory = tmp_path_factory.mktemp("programs")
-    done: dict[str, Path] = {}
+    done: set[Path] = set()
 
-    def compile_one(name: str, *, sources: Sequence[str] = (), flags: Sequence[str] = ()) -> Path:
-        if name not in done:
-            output = directory / name
+    def compile_one(
+        name: str, *, output: str = "", sources: Sequence[str] = (), flags: Sequence[str] = ()
+    ) -> Path:
+        target = directory / (output or name)
+        if target not in done:
+            target.parent.mkdir(exist_ok=True)
             includes = [f"-isystem{path}" for path in hatch_build.include_directories()]
             command = [*hatch_build.compiler(), *hatch_build.COMMON, "-Werror", "-pthread", f"-I{SOURCES}"]
-            command += [*includes, *flags, "-o", str(output), str(PROGRAMS / f"{name}.c")]
+            command += [*includes, "-o", str(target), str(PROGRAMS / f"{name}.c")]
             command += [str(SOURCES / source) for source in sources]
-            result = subprocess.run([*command, "-ldl"], capture_output=True, text=True, check=False)
+            result = subprocess.run([*command, *flags, "-ldl"], capture_output=True, text=True, check=False)
             assert result.returncode == 0, result.stderr
-            done[name] = output
-        return done[name]
+            done.add(target)
+        return target
 
     return compile_one
 
