@@ -22,6 +22,7 @@ from exporter.sources import open_sources
 from exporter.top_view import view
 from weir import __version__
 
+_PLAIN_WIDTH = 120  # of a pipe or a file, where there is no width to ask for
 _FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough to wait for
 
 
@@ -45,7 +46,8 @@ def top(as_json: bool, once: bool, simulate: str | None, root: Path | None, inte
     if as_json:
         click.echo(orjson.dumps(report(_measured(collection, interval), 0.0), option=orjson.OPT_INDENT_2))
     elif once or not console.is_terminal:
-        console.print(view(_measured(collection, interval), simulate), soft_wrap=not console.is_terminal)
+        console.width = console.width if console.is_terminal else _PLAIN_WIDTH
+        console.print(view(_measured(collection, interval), simulate, console.width))
     else:
         _watch(collection, console, interval, simulate)
 
@@ -61,7 +63,7 @@ def _watch(collection: Collection, console: Console, interval: float, simulate: 
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(view(collection.snapshot(), simulate), refresh=True)
+                live.update(view(collection.snapshot(), simulate, console.width), refresh=True)
                 time.sleep(interval)
     except KeyboardInterrupt:
         return

@@ -14,19 +14,21 @@ from exporter.snapshot import GpuState, SliceState, Snapshot
 from weir.units import format_bytes
 
 _BAR_CELLS = 20
+_WIDTH_WITH_BARS = 100
 _DASH = "-"
 
 
-def view(snapshot: Snapshot, simulate: str | None) -> RenderableType:
-    """The whole screen."""
+def view(snapshot: Snapshot, simulate: str | None, width: int) -> RenderableType:
+    """The whole screen, `width` cells wide: bars are the first thing to go where it is narrow."""
+    bars = width >= _WIDTH_WITH_BARS
     parts: list[RenderableType] = []
     shown: set[str] = set()
     for gpu in snapshot.gpus.gpus:
         shown.add(gpu.gpu.uuid)
         here = snapshot.slices_on(gpu.gpu.uuid)
-        parts += [_card(gpu, simulate), _table(here) if here else Text("no slices", style="dim"), ""]
+        parts += [_card(gpu, simulate), _table(here, bars) if here else Text("no slices", style="dim"), ""]
     if lost := [state for state in snapshot.slices if state.claims.gpu_uuid not in shown]:
-        parts += [Text("On cards that do not answer", style="bold yellow"), _table(lost), ""]
+        parts += [Text("On cards that do not answer", style="bold yellow"), _table(lost, bars), ""]
     parts += [Text(f"{one.collector}: {one.error}", style="yellow") for one in snapshot.health if one.error]
     if not snapshot.slices:
         parts.append(Text("No slices. Make one: weir run --cores 30 --memory 4GiB -- COMMAND", style="dim"))
@@ -43,20 +45,21 @@ def _card(state: GpuState, simulate: str | None) -> Text:
     return text
 
 
-def _table(states: list[SliceState]) -> Table:
+def _table(states: list[SliceState], bars: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("SLICE", no_wrap=True)
     for title in ("ASKED", "GIVEN"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for title in ("MEMORY", "LIMIT", "REFUSED", "HELD BACK", "PROCESSES"):
+    if bars:
+        table.add_column("", no_wrap=True)
+    for title in ("MEMORY", "LIMIT", "REFUSED", "HELD BACK", "PROCS"):
         table.add_column(title, justify="right", no_wrap=True)
     for state in sorted(states, key=lambda one: (*one.container.key, one.claims.index)):
-        table.add_row(*_row(state))
+        table.add_row(*_row(state, bars))
     return table
 
 
-def _row(state: SliceState) -> list[RenderableType]:
+def _row(state: SliceState, bars: bool) -> list[RenderableType]:
     claims, counters = state.claims, state.counters
     limit = claims.memory_limit
     over = limit is not None and claims.memory_used > limit
@@ -65,7 +68,7 @@ def _row(state: SliceState) -> list[RenderableType]:
         escape("/".join(part for part in state.container.key if part)),
         "no cap" if claims.core_limit is None else _percent(claims.core_limit),
         _percent(state.used_ratio),
-        bar(state.used_ratio, claims.core_limit),
+        *([bar(state.used_ratio, claims.core_limit)] if bars else []),
         Text(format_bytes(claims.memory_used), style="bold red" if over else ""),
         _DASH if limit is None else format_bytes(limit),
         Text(str(refused), style="yellow" if refused else "dim"),

@@ -15,10 +15,10 @@ from exporter.top_view import bar, view
 from tests.exporter.builders import MIB, claims, container, snapshot
 
 
-def shown(shot, simulate=None):
-    console = Console(width=140, force_terminal=False)
+def shown(shot, simulate=None, width=140):
+    console = Console(width=width, force_terminal=False)
     with console.capture() as captured:
-        console.print(view(shot, simulate))
+        console.print(view(shot, simulate, width))
     return captured.get()
 
 
@@ -108,3 +108,10 @@ def test_without_a_terminal_it_prints_once_and_ends(tmp_path):
 def test_a_slice_over_its_limit_shows_what_it_really_holds():
     over = replace(claims(), memory_used=5000 * MIB)
     assert "4.9 GiB" in line(shown(snapshot(container("alice", over))), "alice")
+
+
+def test_a_narrow_screen_leaves_out_bars_and_cuts_no_number():
+    text = shown(snapshot(container("alice")), width=80)
+    assert "━" not in text
+    for part in ("60 %", "62 %", "600 MiB", "4 GiB", "HELD BACK", "PROCS"):
+        assert part in text, part
