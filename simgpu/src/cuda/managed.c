@@ -1,0 +1,115 @@
+/*
+ * Managed memory once it is allocated: prefetching and advice.
+ *
+ * All of it counts as the card's from the start and stays there, as measured; so a prefetch takes the time
+ * of the copy on the stream and moves nothing, and advice is checked and dropped. What it does not do:
+ * page faults, migration, cuMemRangeGetAttribute.
+ */
+#include "memory.h"
+
+static CUresult check_range(CUdeviceptr pointer, size_t count)
+{
+    sim_memory_lock();
+    const struct sim_allocation *allocation = sim_allocation_find(pointer);
+    bool right = allocation && allocation->use == SIM_USE_MANAGED && count &&
+                 count <= allocation->base + allocation->size - pointer;
+    sim_memory_unlock();
+    return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult check_location(const CUmemLocation *location)
+{
+    uint32_t device;
+    switch ((int)location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return sim_device_resolve(location->id, &device);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+/* The first versions name a place by an ordinal, the host by CU_DEVICE_CPU. */
+static CUmemLocation location_of(CUdevice ordinal)
+{
+    bool host = ordinal == CU_DEVICE_CPU;
+    return (CUmemLocation){.type = host ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
+                           .id = host ? 0 : ordinal};
+}
+
+struct prefetch {
+    CUdeviceptr pointer;
+    size_t count;
+    CUmemLocation to;
+};
+
+static CUresult prefetch(const char *function, const struct prefetch *range, CUstream handle, bool per_thread)
+{
+    struct sim_context *context;
+    struct sim_stream *stream;
+    CUresult result = sim_enter_context(function, &context);
+    if (!result)
+        result = check_location(&range->to);
+    if (!result)
+        result = check_range(range->pointer, range->count);
+    if (!result)
+        result = sim_stream_resolve(handle, per_thread, &stream);
+    if (!result && sim_stream_capturing(stream))
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (result)
+        return result;
+    double seconds = (double)range->count / (double)sim_hardware->host_bandwidth;
+    return sim_submit_copy(stream, sim_hardware->copy_ns + (uint64_t)(seconds * 1e9), NULL);
+}
+
+SIM_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+{
+    return prefetch(__func__, &(struct prefetch){devPtr, count, location_of(dstDevice)}, hStream, false);
+}
+
+SIM_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+{
+    return prefetch(__func__, &(struct prefetch){devPtr, count, location_of(dstDevice)}, hStream, true);
+}
+
+SIM_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                                          unsigned int flags, CUstream hStream)
+{
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    return prefetch(__func__, &(struct prefetch){devPtr, count, location}, hStream, false);
+}
+
+SIM_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                                               unsigned int flags, CUstream hStream)
+{
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    return prefetch(__func__, &(struct prefetch){devPtr, count, location}, hStream, true);
+}
+
+static CUresult advise(const char *function, CUdeviceptr pointer, size_t count, CUmem_advise advice,
+                       const CUmemLocation *location)
+{
+    CUresult result = sim_enter(function);
+    bool placed = advice >= CU_MEM_ADVISE_SET_PREFERRED_LOCATION && advice != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
+    if (!result && (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (!result && placed)
+        result = check_location(location);
+    return result ? result : check_range(pointer, count);
+}
+
+SIM_EXPORT CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
+{
+    CUmemLocation location = location_of(device);
+    return advise(__func__, devPtr, count, advice, &location);
+}
+
+SIM_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
+{
+    return advise(__func__, devPtr, count, advice, &location);
+}

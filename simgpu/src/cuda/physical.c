@@ -1,0 +1,210 @@
+/*
+ * cuMemCreate and its handles: physical memory on a card or on the host.
+ *
+ * Bytes survive being unmapped and mapped elsewhere, so they are in files: one common file for what stays in
+ * the process, cut into ranges, and one file each for what may be exported (physical_share.c). The maker is
+ * charged, an import is not. What it does not do: addresses (mapping.c).
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "physical.h"
+
+#define COMMON_SIZE (UINT64_C(1) << 44)
+
+static int common_fd = -1;
+static struct sim_ranges common;  /* which parts of the common file are taken */
+static struct sim_ranges handles; /* id → struct sim_physical */
+static CUmemGenericAllocationHandle last_id = 0x1000;
+
+/* ---- where the bytes are ---- */
+
+bool sim_physical_exportable(const struct sim_physical *physical)
+{
+    return physical->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+}
+
+int sim_physical_new_file(uint64_t size)
+{
+    int fd = memfd_create("simgpu-memory", MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)size)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool place_in_common(struct sim_physical *physical)
+{
+    if (common_fd < 0)
+        common_fd = sim_physical_new_file(COMMON_SIZE);
+    /* from the first granule on: 0 would mean that there is no gap */
+    physical->offset = sim_ranges_gap(&common, SIM_GRANULARITY, COMMON_SIZE, physical->size, SIM_GRANULARITY);
+    physical->fd = common_fd;
+    return common_fd >= 0 && physical->offset &&
+           sim_ranges_insert(&common, physical->offset, physical->size, physical);
+}
+
+static void unplace(struct sim_physical *physical)
+{
+    if (sim_physical_exportable(physical)) {
+        close(physical->fd);
+        return;
+    }
+    fallocate(common_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)physical->offset,
+              (off_t)physical->size);
+    sim_ranges_remove(&common, physical->offset);
+}
+
+/* ---- handles ---- */
+
+CUresult sim_physical_resolve(CUmemGenericAllocationHandle handle, struct sim_physical **physical)
+{
+    struct sim_range *range = sim_ranges_find(&handles, handle);
+    *physical = range ? range->object : NULL;
+    return *physical && (*physical)->handles ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+struct sim_physical *sim_physical_of_inode(uint64_t inode)
+{
+    for (size_t i = 0; i < handles.count; i++) {
+        struct sim_physical *physical = handles.at[i].object;
+        if (sim_physical_exportable(physical) && physical->inode == inode)
+            return physical;
+    }
+    return NULL;
+}
+
+static bool charged(const struct sim_physical *physical)
+{
+    return physical->device != SIM_NONE && !physical->imported;
+}
+
+bool sim_physical_enlist(struct sim_physical *physical)
+{
+    physical->id = ++last_id;
+    physical->handles = 1;
+    return sim_ranges_insert(&handles, physical->id, 1, physical);
+}
+
+void sim_physical_drop_if_unused(struct sim_physical *physical)
+{
+    if (physical->handles || physical->mappings)
+        return;
+    sim_ranges_remove(&handles, physical->id);
+    unplace(physical);
+    if (charged(physical))
+        sim_memory_give(physical->device, SIM_MEMORY_BUFFER, physical->size);
+    free(physical);
+}
+
+static CUresult check_properties(const CUmemAllocationProp *prop, uint32_t *device)
+{
+    *device = SIM_NONE;
+    if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    switch ((int)prop->location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return sim_device_resolve(prop->location.id, device);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+/* With the lock held. */
+static CUresult create(struct sim_physical *physical)
+{
+    if (charged(physical) && sim_card_take(physical->device, SIM_MEMORY_BUFFER, physical->size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    bool placed = sim_physical_exportable(physical) ? sim_physical_place_in_own_file(physical) : place_in_common(physical);
+    if (placed && sim_physical_enlist(physical))
+        return CUDA_SUCCESS;
+    if (placed)
+        unplace(physical);
+    if (charged(physical))
+        sim_memory_give(physical->device, SIM_MEMORY_BUFFER, physical->size);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                                unsigned long long flags)
+{
+    uint32_t device;
+    CUresult result = sim_enter(__func__);
+    if (!result && (!handle || flags || !size || size % SIM_GRANULARITY))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = check_properties(prop, &device);
+    if (!result && size > COMMON_SIZE / 2)
+        result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (result)
+        return result;
+    struct sim_physical *physical = calloc(1, sizeof *physical);
+    if (!physical)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *physical = (struct sim_physical){.size = size, .device = device, .properties = *prop};
+    sim_memory_lock();
+    result = create(physical);
+    sim_memory_unlock();
+    if (result)
+        free(physical);
+    else
+        *handle = physical->id;
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    struct sim_physical *physical;
+    CUresult result = sim_enter(__func__);
+    if (result)
+        return result;
+    sim_memory_lock();
+    result = sim_physical_resolve(handle, &physical);
+    if (!result) {
+        physical->handles--;
+        sim_physical_drop_if_unused(physical);
+    }
+    sim_memory_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                           CUmemGenericAllocationHandle handle)
+{
+    struct sim_physical *physical;
+    CUresult result = sim_enter(__func__);
+    if (!result && !prop)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result)
+        return result;
+    sim_memory_lock();
+    result = sim_physical_resolve(handle, &physical);
+    if (!result)
+        *prop = physical->properties;
+    sim_memory_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                                  CUmemAllocationGranularity_flags option)
+{
+    uint32_t device;
+    CUresult result = sim_enter(__func__);
+    if (!result && (!granularity || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = check_properties(prop, &device);
+    if (!result)
+        *granularity = SIM_GRANULARITY;
+    return result;
+}
