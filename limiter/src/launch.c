@@ -5,6 +5,7 @@
  * own default stream where the others mean the legacy one. Nothing is decided here.
  */
 #include "pacing.h"
+#include "pools.h"
 
 static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
 
@@ -25,6 +26,7 @@ static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREA
         pacing_before_wait(scope, stream);                                                                   \
         CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
         pacing_after_wait();                                                                                 \
+        weir_pools_waited((scope) == PACING_ALL);                                                            \
         return result;                                                                                       \
     }
 

@@ -31,7 +31,7 @@ struct weir_pool {
 
 static struct weir_pool pools[POOLS];
 static _Atomic uint32_t pool_count; /* high-water mark */
-static _Atomic bool freed;          /* something was freed since the last refresh */
+static _Atomic bool pending;        /* frees that the card may not have come to yet */
 static pthread_mutex_t interning = PTHREAD_MUTEX_INITIALIZER;
 
 void weir_pools_forget(void)
@@ -157,7 +157,7 @@ void weir_pool_destroyed(struct weir_pool *pool, bool done)
 void weir_pool_pointer_freed(const struct weir_object *object)
 {
     struct weir_pool *pool = &pools[object->link];
-    atomic_store(&freed, true);
+    atomic_store(&pending, true);
     if (atomic_fetch_sub(&pool->pointers, 1) == 1 && atomic_load(&pool->destroyed))
         bury(pool);
 }
@@ -172,8 +172,17 @@ static void refresh(void)
 
 void weir_pools_refresh(void)
 {
-    if (atomic_load_explicit(&freed, memory_order_relaxed) && atomic_exchange(&freed, false))
+    if (atomic_load_explicit(&pending, memory_order_relaxed))
         refresh();
+}
+
+void weir_pools_waited(bool for_all)
+{
+    if (!atomic_load_explicit(&pending, memory_order_relaxed))
+        return;
+    if (for_all)
+        atomic_store(&pending, false); /* before the look: a free that comes in between stays pending */
+    refresh();
 }
 
 void weir_pools_trim(void)
@@ -190,11 +199,14 @@ void weir_pools_trim(void)
     refresh();
 }
 
-/* Whether the pool has room for an allocation without growing. */
+/*
+ * Whether the pool has room for an allocation without growing. Free room that is still in use on the card does
+ * not count; room that is scattered does, and there the driver may grow the pool by a step over the limit.
+ */
 static bool has_room(const struct weir_pool *pool, uint64_t size)
 {
     uint64_t reserved, used;
-    return attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) &&
+    return !atomic_load(&pending) && attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) &&
            attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) && reserved >= used &&
            reserved - used >= size;
 }

@@ -28,8 +28,10 @@ void weir_pool_update(struct weir_pool *pool);
 void weir_pool_destroying(struct weir_pool *pool);
 void weir_pool_destroyed(struct weir_pool *pool, bool done);
 
-/* Brings the ledger in line with what all pools hold. Two loads when nothing was freed since the last time. */
+/* Brings the ledger in line with what all pools hold. One load while nothing has been freed. */
 void weir_pools_refresh(void);
+/* The program has waited: for everything in the context, or for something. Then pools have shrunk. */
+void weir_pools_waited(bool for_all);
 /* Gives unused pool memory back to the card, then refreshes: the last resort before a refusal. */
 void weir_pools_trim(void);
 
