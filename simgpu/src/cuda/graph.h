@@ -1,8 +1,8 @@
 /*
  * Graphs: nodes and edges, and where memory comes in.
  *
- * A graph is a list of nodes in the order they were added, which is a topological order once sorted; a
- * launch runs them one after the other on the launch stream. Copies and memsets of nodes and of captured
+ * A graph is a list of nodes in the order they were added. A launch runs them in a topological order, one
+ * after the other, on the launch stream. Copies and memsets of nodes and of captured
  * calls are the same structs, performed by the memory side's functions at the foot of this header.
  *
  * What it does not do: run branches of one graph beside each other.
@@ -20,28 +20,66 @@ struct sim_node {
     struct sim_node **dependencies;
     size_t dependency_count;
     bool disabled;
-    size_t visit; /* order of the last sort */
+    _Atomic unsigned *owners; /* of an allocation node: how many graphs have it, executables too */
+    unsigned visit; /* a mark for walks, and in a clone the way from a node to its copy: */
+    struct sim_node *copy;
     union {
         struct {
-            CUDA_KERNEL_NODE_PARAMS_v3 params;
-            uint64_t duration; /* ns, known when the parameters are set */
+            CUDA_KERNEL_NODE_PARAMS params;
+            uint64_t duration; /* ns, read when the parameters were set */
+            void *storage;     /* what params.kernelParams and .extra point at: the node's own copy */
         } kernel;
         struct {
             CUDA_MEMCPY3D params;
             struct sim_context *context;
-        } copy;
+        } copying;
         struct {
             CUDA_MEMSET_NODE_PARAMS params;
             struct sim_context *context;
-        } set;
+        } setting;
         CUDA_HOST_NODE_PARAMS host;
-        CUevent event;           /* record and wait nodes */
-        struct sim_graph *child; /* owned */
+        struct sim_recorder *event; /* record and wait nodes */
+        struct sim_graph *child;    /* owned */
         CUDA_MEM_ALLOC_NODE_PARAMS alloc;
         CUdeviceptr free;
     };
     struct sim_node *next;
 };
+
+struct sim_user_reference;
+struct sim_exec;
+
+struct sim_graph { /* a CUgraph */
+    uint32_t magic;
+    bool embedded; /* a child node's, or an executable's: destroyed with it only */
+    bool has_memory_nodes;
+    struct sim_node *first, *last; /* in the order they were added */
+    size_t count;
+    struct sim_user_reference *users;
+};
+
+/* ---- graph.c, graph_edges.c ---- */
+
+CUresult sim_graph_resolve(CUgraph handle, struct sim_graph **graph);
+CUresult sim_node_resolve(CUgraphNode handle, struct sim_node **node);
+struct sim_graph *sim_graph_new(void);
+void sim_graph_free(struct sim_graph *graph);
+struct sim_graph *sim_graph_copy(const struct sim_graph *graph); /* NULL: out of memory */
+/* Add a copy of `like` after `dependencies` (nodes of the graph). */
+CUresult sim_graph_add(struct sim_graph *graph, struct sim_node *const *dependencies, size_t count,
+                       const struct sim_node *like, struct sim_node **added);
+/* What every cuGraphAdd…Node does: the checks at the entry, then sim_graph_add. */
+CUresult sim_graph_add_call(const char *function, CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                            size_t count, const struct sim_node *like);
+CUresult sim_node_depend(struct sim_node *node, struct sim_node *const *on, size_t count);
+bool sim_graph_sort(struct sim_graph *graph, struct sim_node **order); /* false: it has a cycle */
+
+void sim_graph_release_users(struct sim_graph *graph); /* user_object.c */
+
+/* ---- graph_kernel.c ---- */
+
+/* Takes new parameters: checked, timed, and copied as far as their sizes are known. */
+CUresult sim_node_set_kernel(struct sim_node *node, const CUDA_KERNEL_NODE_PARAMS *params);
 
 /* For captured calls: add `like` (type and its part of the union) after the stream's latest nodes. */
 CUresult sim_capture_add(struct sim_stream *stream, const struct sim_node *like, struct sim_node **added);

@@ -16,7 +16,7 @@ static struct sim_channel *at(uint32_t channel)
     return &sim_machine->channels[channel];
 }
 
-uint32_t sim_channel_create(uint32_t process, uint32_t device, int32_t priority)
+uint32_t sim_channel_create(uint32_t process, uint32_t device, int32_t priority, uint64_t owner)
 {
     for (uint32_t i = 0; i < SIM_CHANNELS; i++) {
         struct sim_channel *channel = at(i);
@@ -28,6 +28,7 @@ uint32_t sim_channel_create(uint32_t process, uint32_t device, int32_t priority)
         channel->process = process;
         channel->device = device;
         channel->priority = priority;
+        channel->owner = owner;
         channel->in_use = 1;
         if (sim_machine->channel_limit <= i)
             sim_machine->channel_limit = i + 1;
@@ -114,6 +115,18 @@ bool sim_channel_full(uint32_t channel, uint32_t wanted)
 struct sim_ticket sim_channel_last(uint32_t channel)
 {
     return (struct sim_ticket){channel, at(channel)->generation, at(channel)->submitted};
+}
+
+uint32_t sim_channel_busy(uint32_t process, uint64_t owner, uint32_t start, struct sim_ticket *last)
+{
+    for (uint32_t i = start; i < sim_machine->channel_limit; i++) {
+        const struct sim_channel *channel = at(i);
+        if (channel->in_use && channel->process == process && channel->owner == owner && !sim_channel_idle(i)) {
+            *last = sim_channel_last(i);
+            return i + 1;
+        }
+    }
+    return SIM_NONE;
 }
 
 struct sim_ticket sim_channel_push(uint32_t index, const struct sim_op *op, uint64_t now)

@@ -106,6 +106,7 @@ struct sim_channel { /* a stream: its operations run in order */
     uint32_t process;
     uint32_t device;
     int32_t priority;     /* smaller is more urgent, as in CUDA */
+    uint64_t owner;       /* the context, in the process's own numbering */
     uint32_t started;      /* the first operation has begun: it runs, or it holds the channel */
     uint32_t active;       /* derived: it is in its device's list of channels with work */
     uint32_t waiters;      /* derived: channels held by an operation that waits for this one */
@@ -259,7 +260,10 @@ uint64_t sim_history_busy(const struct sim_history *history, uint64_t from, uint
 /* ---- channels (channel.c): lock held by the caller ---- */
 
 /* SIM_NONE: all are taken. `process`: an index as sim_self_index gives it. */
-uint32_t sim_channel_create(uint32_t process, uint32_t device, int32_t priority);
+uint32_t sim_channel_create(uint32_t process, uint32_t device, int32_t priority, uint64_t owner);
+/* The last operation of the first channel from `start` on that `process` has for `owner` and that has work.
+ * Returns the channel after it, or SIM_NONE. */
+uint32_t sim_channel_busy(uint32_t process, uint64_t owner, uint32_t start, struct sim_ticket *last);
 void sim_channel_destroy(uint32_t channel, uint64_t now); /* what is still queued runs first */
 void sim_channel_abandon(uint32_t channel, uint64_t now); /* … is dropped */
 bool sim_channel_idle(uint32_t channel);

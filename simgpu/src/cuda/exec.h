@@ -1,0 +1,24 @@
+/*
+ * Executable graphs, between graph_exec.c (made, launched) and graph_update.c (changed).
+ *
+ * An executable is a private copy of its graph with an order to run it in. What it does not do: follow later
+ * changes of the graph it was made from.
+ */
+#ifndef SIMGPU_EXEC_H
+#define SIMGPU_EXEC_H
+
+#include "graph.h"
+
+struct sim_exec { /* a CUgraphExec */
+    uint32_t magic;
+    cuuint64_t flags;
+    struct sim_graph *graph;
+    struct sim_node **order;
+    struct sim_ticket last; /* of its latest launch: an executable never runs beside itself */
+};
+
+CUresult sim_exec_resolve(CUgraphExec handle, struct sim_exec **exec);
+/* The executable's copy of a node of the original graph, its child graphs included. */
+CUresult sim_exec_node(struct sim_exec *exec, CUgraphNode original, CUgraphNodeType type, struct sim_node **node);
+
+#endif

@@ -1,0 +1,269 @@
+/*
+ * Nodes other than kernels: made, asked for and given new parameters, on a graph.
+ *
+ * The same changes on an executable graph are in graph_update.c. An allocation node gets its address when it is
+ * made, which stays its own for the graph's life. What it does not do: nodes for external semaphores,
+ * conditional nodes and batched memory operations; those calls say that they are not simulated.
+ */
+#include <string.h>
+
+#include "graph.h"
+
+CUresult sim_graph_add_call(const char *function, CUgraphNode *added, CUgraph handle, const CUgraphNode *dependencies,
+                            size_t count, const struct sim_node *like)
+{
+    struct sim_graph *graph;
+    struct sim_node *node;
+    CUresult result = sim_enter(function);
+    if (!result)
+        result = sim_graph_resolve(handle, &graph);
+    if (result || !added || (count && !dependencies))
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    result = sim_graph_add(graph, (struct sim_node *const *)dependencies, count, like, &node);
+    if (!result)
+        *added = (CUgraphNode)node;
+    return result;
+}
+
+/* A node of this type, for a call that asks for its parameters or sets them. */
+static CUresult typed(const char *function, CUgraphNode handle, CUgraphNodeType type, const void *params,
+                      struct sim_node **node)
+{
+    CUresult result = sim_enter(function);
+    if (!result)
+        result = sim_node_resolve(handle, node);
+    if (!result && (!params || (*node)->type != type))
+        result = CUDA_ERROR_INVALID_VALUE;
+    return result;
+}
+
+CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
+{
+    struct sim_node *node;
+    CUresult result = sim_enter(__func__);
+    if (!result)
+        result = sim_node_resolve(handle, &node);
+    if (result || !type)
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    *type = node->type;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count)
+{
+    struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
+}
+
+/* ---- copies and memsets ---- */
+
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMCPY3D *params, CUcontext handle)
+{
+    struct sim_context *context;
+    CUresult result = sim_context_resolve(handle, &context);
+    if (result || !params)
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .copying = {*params, context}};
+    return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
+}
+
+CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *params)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
+    if (!result)
+        *params = node->copying.params;
+    return result;
+}
+
+CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *params)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
+    if (!result)
+        node->copying.params = *params;
+    return result;
+}
+
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                      const CUDA_MEMSET_NODE_PARAMS *params, CUcontext handle)
+{
+    struct sim_context *context;
+    CUresult result = sim_context_resolve(handle, &context);
+    if (result || !params)
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_MEMSET, .setting = {*params, context}};
+    return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
+}
+
+CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *params)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
+    if (!result)
+        *params = node->setting.params;
+    return result;
+}
+
+CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
+    if (!result)
+        node->setting.params = *params;
+    return result;
+}
+
+/* ---- host functions ---- */
+
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                    const CUDA_HOST_NODE_PARAMS *params)
+{
+    if (!params || !params->fn)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = *params};
+    return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
+}
+
+CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *params)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
+    if (!result)
+        *params = node->host;
+    return result;
+}
+
+CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
+    if (!result)
+        node->host = *params;
+    return result;
+}
+
+/* ---- child graphs ---- */
+
+CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                          CUgraph handle)
+{
+    struct sim_graph *child;
+    CUresult result = sim_graph_resolve(handle, &child);
+    if (result || child->has_memory_nodes)
+        return result ? result : CUDA_ERROR_NOT_SUPPORTED;
+    struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .child = child};
+    return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
+}
+
+CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *child)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_GRAPH, child, &node);
+    if (!result)
+        *child = (CUgraph)node->child;
+    return result;
+}
+
+/* ---- events ---- */
+
+static CUresult add_event(const char *function, CUgraphNodeType type, CUgraphNode *added, CUgraph graph,
+                          const CUgraphNode *dependencies, size_t count, CUevent event)
+{
+    struct sim_node like = {.type = type};
+    CUresult result = sim_event_resolve(event, &like.event);
+    return result ? result : sim_graph_add_call(function, added, graph, dependencies, count, &like);
+}
+
+static CUresult get_event(const char *function, CUgraphNodeType type, CUgraphNode handle, CUevent *event)
+{
+    struct sim_node *node;
+    CUresult result = typed(function, handle, type, event, &node);
+    if (!result)
+        *event = (CUevent)node->event;
+    return result;
+}
+
+static CUresult set_event(const char *function, CUgraphNodeType type, CUgraphNode handle, CUevent event)
+{
+    struct sim_node *node;
+    CUresult result = typed(function, handle, type, event, &node);
+    return result ? result : sim_event_resolve(event, &node->event);
+}
+
+CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                           size_t count, CUevent event)
+{
+    return add_event(__func__, CU_GRAPH_NODE_TYPE_EVENT_RECORD, added, graph, dependencies, count, event);
+}
+
+CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                         CUevent event)
+{
+    return add_event(__func__, CU_GRAPH_NODE_TYPE_WAIT_EVENT, added, graph, dependencies, count, event);
+}
+
+CUresult CUDAAPI cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *event)
+{
+    return get_event(__func__, CU_GRAPH_NODE_TYPE_EVENT_RECORD, node, event);
+}
+
+CUresult CUDAAPI cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent *event)
+{
+    return get_event(__func__, CU_GRAPH_NODE_TYPE_WAIT_EVENT, node, event);
+}
+
+CUresult CUDAAPI cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
+{
+    return set_event(__func__, CU_GRAPH_NODE_TYPE_EVENT_RECORD, node, event);
+}
+
+CUresult CUDAAPI cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event)
+{
+    return set_event(__func__, CU_GRAPH_NODE_TYPE_WAIT_EVENT, node, event);
+}
+
+/* ---- memory ---- */
+
+CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                        CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    struct sim_context *context;
+    CUresult result = sim_enter_context(__func__, &context);
+    if (result || !params)
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    result = sim_graph_memory_reserve(context, params);
+    if (result)
+        return result;
+    struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .alloc = *params};
+    result = sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
+    if (result)
+        sim_graph_memory_release(params->dptr);
+    return result;
+}
+
+CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params, &node);
+    if (!result)
+        *params = node->alloc;
+    return result;
+}
+
+CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+                                       CUdeviceptr pointer)
+{
+    struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = pointer};
+    return pointer ? sim_graph_add_call(__func__, added, graph, dependencies, count, &like) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *pointer)
+{
+    struct sim_node *node;
+    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_FREE, pointer, &node);
+    if (!result)
+        *pointer = node->free;
+    return result;
+}
