@@ -117,9 +117,7 @@ def test_a_process_is_charged_with_its_context_and_its_blocks(h200: Any) -> None
     (card,) = h200.ask(CARDS)
     used = card["processes"][str(load.pid)]
     assert used == card["used"] == card["usable"] - card["free"]
-    assert used == CONTEXT + 64 * MIB + 4 * MIB, (
-        "1 MiB and 1 B do not fit into one block of 2 MiB with the rest"
-    )
+    assert used == CONTEXT + 64 * MIB + 2 * MIB, "1 MiB and 1 B share one block of 2 MiB"
 
 
 def test_memory_of_a_killed_process_is_free_again(h200: Any) -> None:

@@ -13,12 +13,15 @@
 
 #define MIG_MEMORY_SLICES 8
 
-/* What of the card a handle sees, and how much of that is taken. */
-static void bytes_of(const struct nvml_handle *at, uint64_t *usable, uint64_t *reserved, uint64_t *used) {
+/* What of the card a handle sees, and how much of that is taken; nothing by those that were killed. */
+static void look(const struct nvml_handle *at, uint64_t *usable, uint64_t *reserved, uint64_t *used) {
     const struct sim_device *card = &sim_machine->devices[at->device];
     *reserved = sim_hardware->reserved_bytes;
     *usable = sim_hardware->total_bytes - sim_hardware->reserved_bytes;
+    sim_lock();
+    sim_reap();
     *used = card->used;
+    sim_unlock();
     if (at->mig == NVML_WHOLE_CARD)
         return;
     *usable = *usable / MIG_MEMORY_SLICES * card->mig[at->mig].memory_slices;
@@ -34,9 +37,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
         result = NVML_ERROR_INVALID_ARGUMENT;
     if (result != NVML_SUCCESS)
         return result;
-    sim_lock();
-    bytes_of(at, &usable, &reserved, &used);
-    sim_unlock();
+    look(at, &usable, &reserved, &used);
     *memory = (nvmlMemory_t){.total = usable + reserved, .free = usable - used, .used = used + reserved};
     return NVML_SUCCESS;
 }
@@ -51,9 +52,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
         result = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (result != NVML_SUCCESS)
         return result;
-    sim_lock();
-    bytes_of(at, &usable, &reserved, &used);
-    sim_unlock();
+    look(at, &usable, &reserved, &used);
     memory->total = usable + reserved;
     memory->reserved = reserved;
     memory->free = usable - used;
@@ -80,7 +79,7 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
 static unsigned int list(const struct nvml_handle *at, nvmlProcessInfo_v2_t *found, unsigned int room) {
     unsigned int count = 0;
     sim_lock();
-    sim_reap(); /* one that was killed has no context any more, whenever it was noticed */
+    sim_reap();
     for (uint32_t i = 0; i < sim_machine->process_limit && at->mig == NVML_WHOLE_CARD; i++) {
         const struct sim_process *process = &sim_machine->processes[i];
         if (!process->in_use || !process->device[at->device].contexts)
