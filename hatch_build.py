@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,6 +150,7 @@ def build(artifact: Artifact) -> None:
     inputs = [*sources, *expand(artifact.depends), Path(__file__)]
     if output.exists() and output.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
         return
+    began = time.time()
     output.parent.mkdir(exist_ok=True)
     strict = ["-Werror"] if os.environ.get("WEIR_STRICT") else []
     partial = output.with_name(output.name + ".partial")
@@ -158,6 +160,7 @@ def build(artifact: Artifact) -> None:
     sys.stderr.write(result.stderr)
     if result.returncode:
         raise NativeBuildError(f"{artifact.output}: the compiler failed: {shlex.join(command)}")
+    os.utime(partial, (began, began))  # a source saved while the compiler ran is newer than this
     partial.rename(output)  # never in place: a running program may have the old one mapped
 
 
