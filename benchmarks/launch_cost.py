@@ -1,9 +1,9 @@
 """What the limiter adds to a kernel launch, in nanoseconds, over a driver that does nothing.
 
-Compiles `native/null_driver.c` as libcuda.so.1 and `native/launch_cost.c` as the program, and runs it bare and
-under the limiter: without a core limit, and with one that does not bind. The quickest of many rounds counts,
-so a busy machine disturbs little; the bare run's time is taken off. Prints JSON; ends with 1 when a goal is
-missed.
+Compiles `native/null_driver.c` as libcuda.so.1 and `native/launch_cost.c` as the program, and runs it bare
+and under the limiter: without a core limit, and with one that does not bind. The quickest of many rounds
+counts, so a busy machine disturbs little; the bare run's time is taken off. Prints JSON; ends with 1 when a
+goal is missed.
 
     python benchmarks/launch_cost.py [--rounds 50] [--functions 1]
 """

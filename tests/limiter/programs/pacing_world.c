@@ -15,6 +15,7 @@
 #include "hooks.h"
 #include "clock.h"
 #include "pacing.h"
+#include "pools.h"
 #include "slice.h"
 
 /* ---- settings ---- */
@@ -243,6 +244,7 @@ static struct weir_stats_device *stats(void) { return weir_stats_device(&the_sli
 
 const struct weir_slice *weir_slice(void) { return &the_slice; }
 int weir_current_device(void) { return 0; }
+void weir_pools_waited(bool for_all) { (void)for_all; }
 
 uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, struct weir_control_device *out,
                            uint32_t *policy)

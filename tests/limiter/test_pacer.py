@@ -1,0 +1,329 @@
+"""The pacer's arithmetic, exactly: budget, credit and debt, burst and rest, slots, gate, leases and loans."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hatch_build
+from limiter.layout import FULL_CORES, ControlDevice
+
+SOURCES = Path(__file__).resolve().parents[2] / "limiter/src"
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
+NOW = 5_000 * S  # a multiple of every frame below
+CREDIT_CAP, DEBT_CAP = 50 * MS, 60 * S
+LEAD, REST_CREDIT = 2 * MS, 2 * MS
+TICKET, TICKET_LIFE = 1 * MS, 20 * MS
+
+
+class Rule(ctypes.Structure):
+    _fields_ = (
+        ("limit", ctypes.c_uint32),
+        ("gate_until", ctypes.c_uint64),
+        ("frame", ctypes.c_uint64),
+        ("offset", ctypes.c_uint64),
+        ("length", ctypes.c_uint64),
+    )
+
+
+class State(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("balance", "drain", "rest_until", "early"))
+
+
+class Verdict(ctypes.Structure):
+    _fields_ = (
+        ("passes", ctypes.c_bool),
+        ("wait_until", ctypes.c_uint64),
+        ("grant", ctypes.c_uint64),
+        ("expires", ctypes.c_uint64),
+    )
+
+
+@pytest.fixture(scope="module")
+def pacer(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    library = tmp_path_factory.mktemp("pacer") / "pacer.so"
+    command = [*hatch_build.compiler(), *hatch_build.COMMON, "-Werror", "-shared", "-fPIC", f"-I{SOURCES}"]
+    subprocess.run([*command, "-o", str(library), str(SOURCES / "pacer.c")], check=True)
+    loaded = ctypes.CDLL(str(library))
+    loaded.pacer_decide.restype = Verdict
+    loaded.pacer_decide.argtypes = [ctypes.POINTER(State), ctypes.POINTER(Rule)] + [ctypes.c_uint64] * 2
+    loaded.pacer_rule.restype = Rule
+    loaded.pacer_rule.argtypes = [ctypes.POINTER(ControlDevice), ctypes.c_uint64]
+    loaded.pacer_balance_after.restype = ctypes.c_uint64
+    loaded.pacer_balance_after.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64]
+    loaded.pacer_drain_after.restype = ctypes.c_uint64
+    loaded.pacer_drain_after.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint64]
+    loaded.pacer_charge_balance.argtypes = [
+        ctypes.POINTER(ctypes.c_uint64),
+        ctypes.c_int64,
+        ctypes.c_uint32,
+        ctypes.c_uint64,
+    ]
+    return loaded
+
+
+def decide(pacer: Any, state: State, rule: Rule, now: int = NOW, estimate: int = 1 * MS) -> Verdict:
+    verdict: Verdict = pacer.pacer_decide(ctypes.byref(state), ctypes.byref(rule), now, estimate)
+    return verdict
+
+
+def quota(limit: int) -> Rule:
+    return Rule(limit=limit)
+
+
+def slot(limit: int = 6000, frame: int = 20 * MS, offset: int = 0, length: int = 12 * MS) -> Rule:
+    return Rule(limit=limit, frame=frame, offset=offset, length=length)
+
+
+class TestBudget:
+    @pytest.mark.parametrize(
+        ("balance", "used", "limit", "expected"),
+        [
+            (NOW, 3 * MS, 3000, NOW + 10 * MS),
+            (NOW, 1 * MS, 10_000, NOW + 1 * MS),
+            (NOW, 1 * MS, 1, NOW + 10 * S),
+            (NOW, 1, 3000, NOW + 3),
+            (NOW + 7 * MS, -3 * MS, 5000, NOW + 1 * MS),
+            (NOW - 20 * MS, 1 * MS, 5000, NOW - 18 * MS),
+            pytest.param(NOW - 1 * S, 0, 5000, NOW - CREDIT_CAP, id="credit is capped"),
+            pytest.param(0, 1 * MS, 5000, NOW + 2 * MS, id="a new page starts even"),
+            pytest.param(NOW, 3600 * S, 100, NOW + DEBT_CAP, id="debt is capped"),
+            pytest.param(2**64 - 1, 0, 5000, NOW + DEBT_CAP, id="a bad word is bounded"),
+            pytest.param(NOW, -(2**62), 1, NOW - DEBT_CAP, id="so is a refund"),
+            pytest.param(NOW, 1 * MS, 0, NOW + 1 * MS, id="no limit divides by nothing"),
+        ],
+    )
+    def test_used_time_moves_the_balance_by_time_over_share(
+        self, pacer: Any, balance: int, used: int, limit: int, expected: int
+    ) -> None:
+        assert pacer.pacer_balance_after(balance, used, limit, NOW) == expected
+
+    @pytest.mark.parametrize(
+        ("drain", "work", "expected"),
+        [
+            (0, 5 * MS, NOW + 5 * MS),
+            (NOW + 3 * MS, 5 * MS, NOW + 8 * MS),
+            (NOW + 3 * MS, -2 * MS, NOW + 1 * MS),
+            (2**64 - 1, 0, NOW + DEBT_CAP),
+        ],
+    )
+    def test_launched_work_moves_the_moment_it_is_expected_to_be_complete(
+        self, pacer: Any, drain: int, work: int, expected: int
+    ) -> None:
+        assert pacer.pacer_drain_after(drain, work, NOW) == expected
+
+    def test_threads_that_charge_at_once_lose_nothing(self, pacer: Any) -> None:
+        word = ctypes.c_uint64(NOW)
+
+        def charge() -> None:
+            for _ in range(2000):
+                pacer.pacer_charge_balance(ctypes.byref(word), 10 * US, 5000, NOW)
+
+        threads = [threading.Thread(target=charge) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert word.value == NOW + 4 * 2000 * 20 * US
+
+
+class TestQuota:
+    @pytest.mark.parametrize(
+        ("ahead", "passes"),
+        [(-10 * MS, True), (0, True), (LEAD, True), (LEAD + 1, False), (500 * MS, False)],
+    )
+    def test_runs_until_it_is_a_lead_ahead(self, pacer: Any, ahead: int, passes: bool) -> None:
+        verdict = decide(pacer, State(balance=NOW + ahead), quota(3000))
+        assert verdict.passes == passes
+        if not passes:
+            assert verdict.wait_until == NOW + ahead + REST_CREDIT
+
+    def test_once_over_it_rests_until_a_small_credit_is_back(self, pacer: Any) -> None:
+        resting = State(balance=NOW, rest_until=NOW + REST_CREDIT)
+        assert not decide(pacer, resting, quota(3000)).passes
+        assert not decide(pacer, resting, quota(3000), now=NOW + REST_CREDIT - 1).passes
+        assert decide(pacer, resting, quota(3000), now=NOW + REST_CREDIT).passes
+
+    def test_who_has_rested_passes_although_siblings_went_on_spending(self, pacer: Any) -> None:
+        resting = State(balance=NOW + 10 * S, rest_until=NOW)
+        assert decide(pacer, resting, quota(3000)).passes
+
+    def test_a_rest_ends_early_when_less_was_used_than_charged(self, pacer: Any) -> None:
+        resting = State(balance=NOW - REST_CREDIT, rest_until=NOW + 10 * S)
+        assert decide(pacer, resting, quota(3000)).passes
+
+    def test_no_cap_never_waits_whatever_the_balance_says(self, pacer: Any) -> None:
+        assert decide(pacer, State(balance=2**64 - 1), quota(FULL_CORES)).passes
+
+    def test_a_pass_is_a_ticket_for_bounded_work_in_bounded_time(self, pacer: Any) -> None:
+        verdict = decide(pacer, State(), quota(3000))
+        assert (verdict.grant, verdict.expires) == (TICKET, NOW + TICKET_LIFE)
+
+    @pytest.mark.parametrize("kernel", [20 * US, 1 * MS, 20 * MS, 300 * MS])
+    @pytest.mark.parametrize("limit", [100, 1000, 3000, 5000, 9000, 9900])
+    def test_a_greedy_program_gets_its_share(self, pacer: Any, limit: int, kernel: int) -> None:
+        now, balance, rest, used = NOW, NOW, 0, 0
+        end = NOW + 60 * S
+        while now < end:
+            state = State(balance=balance, rest_until=rest)
+            verdict = decide(pacer, state, quota(limit), now, kernel)
+            if verdict.passes:
+                rest = 0
+                work = kernel * max(1, verdict.grant // kernel)
+                balance = pacer.pacer_balance_after(balance, work, limit, now)
+                used += work
+                now += work // 10  # the host launches ahead of the GPU
+            else:
+                rest, now = rest or verdict.wait_until, verdict.wait_until
+        assert used / (now - NOW) == pytest.approx(limit / FULL_CORES, abs=max(0.002, kernel / (60 * S)))
+
+
+class TestSlot:
+    @pytest.mark.parametrize(
+        ("position", "passes", "wait"),
+        [
+            (0, True, None),
+            (11 * MS, True, None),
+            (12 * MS, False, 20 * MS),
+            (19 * MS, False, 20 * MS),
+        ],
+    )
+    def test_launches_begin_inside_it(
+        self, pacer: Any, position: int, passes: bool, wait: int | None
+    ) -> None:
+        now = NOW + position
+        verdict = decide(pacer, State(balance=NOW), slot(), now)
+        assert verdict.passes == passes
+        if wait is not None:
+            assert verdict.wait_until == NOW + wait
+
+    @pytest.mark.parametrize("offset", [0, 8 * MS, 15 * MS])
+    def test_may_lie_anywhere_in_the_frame_and_across_its_end(self, pacer: Any, offset: int) -> None:
+        rule = slot(offset=offset, length=10 * MS)
+        inside = [decide(pacer, State(balance=NOW), rule, NOW + p * MS).passes for p in range(20)]
+        assert inside == [(p - offset // MS) % 20 < 10 for p in range(20)]
+
+    def test_a_ticket_ends_with_it(self, pacer: Any) -> None:
+        verdict = decide(pacer, State(balance=NOW), slot(), NOW + 11_500 * US, 10 * US)
+        assert (verdict.grant, verdict.expires) == (500 * US, NOW + 12 * MS)
+
+    def test_work_in_flight_that_fills_it_makes_the_next_launch_wait_for_the_next_one(
+        self, pacer: Any
+    ) -> None:
+        full = State(balance=NOW, drain=NOW + 12 * MS)
+        assert decide(pacer, full, slot(), NOW + 3 * MS).wait_until == NOW + 20 * MS
+        room = State(balance=NOW, drain=NOW + 12 * MS - 1)
+        assert decide(pacer, room, slot(), NOW + 3 * MS).passes
+
+    def test_opens_early_by_what_wake_ups_are_late_but_not_by_more_than_its_cap(self, pacer: Any) -> None:
+        before = NOW - 100 * US
+        assert not decide(pacer, State(balance=NOW - MS), slot(), before).passes
+        assert decide(pacer, State(balance=NOW - MS, early=100 * US), slot(), before).passes
+        late = decide(pacer, State(balance=NOW, early=5 * MS), slot(), NOW + 15 * MS)
+        assert late.wait_until == NOW + 20 * MS - 200 * US
+
+    def test_rounds_to_the_nearest_kernel_and_carries_the_rest(self, pacer: Any) -> None:
+        """Five-millisecond kernels in 12 of 20 ms: two or three a frame, 2.4 on average."""
+        balance, taken = NOW, []
+        for frame in range(10):
+            start, drain, count = NOW + frame * 20 * MS, 0, 0
+            while decide(pacer, State(balance=balance, drain=drain), slot(), start, 5 * MS).passes:
+                balance = pacer.pacer_balance_after(balance, 5 * MS, 6000, start)
+                drain = pacer.pacer_drain_after(drain, 5 * MS, start)
+                count += 1
+            taken.append(count)
+        assert set(taken) == {2, 3}
+        assert sum(taken) == 24
+
+    def test_a_kernel_longer_than_it_goes_first_and_alone(self, pacer: Any) -> None:
+        at_start, busy = State(balance=NOW), State(balance=NOW, drain=NOW + 2 * MS)
+        assert decide(pacer, at_start, slot(), NOW, 50 * MS).passes
+        assert decide(pacer, busy, slot(), NOW, 50 * MS).wait_until == NOW + 2 * MS
+        assert decide(pacer, at_start, slot(), NOW + 7 * MS, 50 * MS).wait_until == NOW + 20 * MS
+
+    def test_its_debt_is_repaid_by_skipping_frames(self, pacer: Any) -> None:
+        debt = State(balance=pacer.pacer_balance_after(NOW, 50 * MS, 6000, NOW))  # 83.3 ms ahead
+        verdict = decide(pacer, debt, slot(), NOW + 20 * MS, 1 * MS)
+        assert not verdict.passes
+        assert verdict.wait_until == NOW + 80 * MS
+        assert decide(pacer, debt, slot(), verdict.wait_until, 1 * MS).passes
+
+    def test_holds_launches_of_a_slice_without_a_cap_too(self, pacer: Any) -> None:
+        free = State(balance=2**64 - 1)
+        assert decide(pacer, free, slot(limit=FULL_CORES), NOW).passes
+        assert not decide(pacer, free, slot(limit=FULL_CORES), NOW + 13 * MS).passes
+
+
+class TestGate:
+    def test_holds_everything_until_it_opens_by_itself(self, pacer: Any) -> None:
+        closed = Rule(limit=FULL_CORES, gate_until=NOW + 5 * S)
+        assert decide(pacer, State(), closed).wait_until == NOW + 5 * S
+        assert decide(pacer, State(), closed, now=NOW + 5 * S).passes
+
+
+class TestRule:
+    """What the control page means at a moment."""
+
+    @pytest.mark.parametrize(
+        ("fields", "limit"),
+        [
+            ({"core_limit": 3000}, 3000),
+            pytest.param({"core_limit": 0}, FULL_CORES, id="0 is no cap"),
+            pytest.param({"core_limit": 20_000}, FULL_CORES, id="more than the card is the card"),
+            ({"core_limit": 3000, "lease_core_limit": 1000, "lease_deadline": NOW + 1}, 1000),
+            ({"core_limit": 3000, "lease_core_limit": 1000, "lease_deadline": NOW}, 3000),
+            ({"core_limit": 3000, "lease_core_limit": 5000, "lease_deadline": NOW + 1}, 3000),
+            ({"core_limit": 3000, "lease_core_limit": 0, "lease_deadline": NOW + 1}, 3000),
+            ({"core_limit": 3000, "loan_core_limit": 8000, "loan_deadline": NOW + 1}, 8000),
+            ({"core_limit": 3000, "loan_core_limit": 8000, "loan_deadline": NOW}, 3000),
+            (
+                {
+                    "core_limit": 3000,
+                    "loan_core_limit": 8000,
+                    "loan_deadline": NOW + 1,
+                    "lease_core_limit": 500,
+                    "lease_deadline": NOW + 1,
+                },
+                500,
+            ),
+        ],
+    )
+    def test_limit_is_the_leases_while_that_lives_and_is_smaller(
+        self, pacer: Any, fields: dict[str, int], limit: int
+    ) -> None:
+        assert pacer.pacer_rule(ctypes.byref(ControlDevice(**fields)), NOW).limit == limit
+
+    @pytest.mark.parametrize(
+        ("fields", "frame"),
+        [
+            ({"slot_deadline": NOW + 1, "slot_frame": 20 * MS, "slot_length": 5 * MS}, 20 * MS),
+            pytest.param(
+                {"slot_deadline": NOW, "slot_frame": 20 * MS, "slot_length": 5 * MS}, 0, id="passed"
+            ),
+            pytest.param(
+                {"slot_deadline": NOW + 1, "slot_frame": 0, "slot_length": 5 * MS}, 0, id="no frame"
+            ),
+            pytest.param({"slot_deadline": NOW + 1, "slot_frame": 20 * MS}, 0, id="no length"),
+            pytest.param(
+                {"slot_deadline": NOW + 1, "slot_frame": 20 * MS, "slot_length": 20 * MS}, 0, id="whole frame"
+            ),
+        ],
+    )
+    def test_slot_counts_while_its_deadline_lives_and_it_is_one(
+        self, pacer: Any, fields: dict[str, int], frame: int
+    ) -> None:
+        assert pacer.pacer_rule(ctypes.byref(ControlDevice(core_limit=3000, **fields)), NOW).frame == frame
+
+    @pytest.mark.parametrize(
+        ("gate", "deadline", "until"), [(1, NOW + 1, NOW + 1), (1, NOW, 0), (0, NOW + 1, 0)]
+    )
+    def test_gate_is_closed_until_its_deadline(
+        self, pacer: Any, gate: int, deadline: int, until: int
+    ) -> None:
+        control = ControlDevice(gate=gate, gate_deadline=deadline)
+        assert pacer.pacer_rule(ctypes.byref(control), NOW).gate_until == until

@@ -1,0 +1,175 @@
+"""Pacing as a program meets it, in virtual time: shares, slots, what is counted, and what is left alone.
+
+`programs/pacing_world.c` runs the limiter's own code against a GPU whose truth it knows; the limiter sees
+only events. Shares are of GPU time; `claimed` is what the limiter measured, `share` what really was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.limiter.conftest import Compile, Run
+
+PACING = ("pacing", "launch", "turn", "meter", "results", "timeline", "estimates", "coverage", "pacer")
+SLOT_60 = {"limit": 6000, "frame_us": 20_000, "offset_us": 0, "length_us": 12_000}
+SLOT_30 = {"limit": 3000, "frame_us": 20_000, "offset_us": 12_000, "length_us": 6000}
+
+World = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def program(compile_program: Compile) -> Path:
+    sources = [f"{name}.c" for name in PACING]
+    return compile_program("pacing_world", sources=sources, flags=["-DWEIR_VIRTUAL_CLOCK"])
+
+
+@pytest.fixture
+def world(program: Path, run: Run) -> World:
+    def in_world(**settings: float) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads(run(program, *(f"{k}={v}" for k, v in settings.items())).stdout)
+        return result
+
+    return in_world
+
+
+class TestShare:
+    @pytest.mark.parametrize("limit", [100, 1000, 3000, 5000, 7000, 9000])
+    def test_a_full_queue_of_millisecond_kernels_gets_its_limit(self, world: World, limit: int) -> None:
+        assert world(limit=limit, warmup=1, seconds=10)["share"] == pytest.approx(limit / 10_000, abs=0.003)
+
+    @pytest.mark.parametrize("kernel_us", [5, 44, 200, 1000, 5000, 20_000, 100_000])
+    @pytest.mark.parametrize("limit", [1000, 3000, 9000])
+    def test_so_do_kernels_of_any_length(self, world: World, limit: int, kernel_us: int) -> None:
+        result = world(limit=limit, kernel_us=kernel_us, warmup=5, seconds=20)
+        assert result["share"] == pytest.approx(limit / 10_000, abs=0.01)
+
+    @pytest.mark.parametrize(
+        "mix",
+        [
+            {"streams": 4},
+            {"streams": 4, "kernel_us": 44},
+            {"kernel_us": 100, "second_us": 2000},
+            {"kernel_us": 100, "functions": 50},
+            {"graph": 1, "kernel_us": 1600},
+            {"fail": 3},
+            {"step": 30, "kernel_us": 20, "host_us": 5, "step_idle_us": 100},
+        ],
+        ids=str,
+    )
+    def test_so_do_streams_mixtures_graphs_failures_and_steps(
+        self, world: World, mix: dict[str, float]
+    ) -> None:
+        assert world(limit=3000, warmup=1, **mix)["share"] == pytest.approx(0.30, abs=0.015)
+
+    @pytest.mark.parametrize("late_us", [90, 5000, 20_000])
+    def test_late_wake_ups_are_made_up_for(self, world: World, late_us: int) -> None:
+        assert world(limit=3000, late_us=late_us, warmup=1)["share"] == pytest.approx(0.30, abs=0.005)
+
+    @pytest.mark.parametrize(("kernel_us", "least"), [(44, 0.28), (200, 0.29), (5000, 0.295)])
+    def test_a_program_that_waits_for_each_launch_is_not_charged_its_idle_time(
+        self, world: World, kernel_us: int, least: float
+    ) -> None:
+        result = world(limit=3000, kernel_us=kernel_us, queue=0, warmup=1)
+        assert least <= result["share"] <= 0.301
+
+    def test_a_program_below_its_limit_is_not_held_back(self, world: World) -> None:
+        free = world(kernel_us=20, step=1, step_idle_us=70)
+        capped = world(kernel_us=20, step=1, step_idle_us=70, limit=5000)
+        assert capped["throttled"] == 0
+        assert capped["host_us"] == pytest.approx(free["host_us"], rel=0.01)
+
+    def test_unknown_long_kernels_do_not_fill_the_queue_before_they_are_known(self, world: World) -> None:
+        result = world(limit=1000, kernel_us=20_000, seconds=4)
+        assert result["share"] == pytest.approx(0.10, abs=0.02)
+        assert result["longest_call_ms"] < 1000
+
+    def test_loading_code_is_not_charged(self, world: World) -> None:
+        result = world(limit=5000, load_us=20_000, functions=20, kernel_us=500)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+
+
+class TestChangesAtRunTime:
+    def test_a_new_limit_holds_for_what_is_launched_later(self, world: World) -> None:
+        before = world(limit=9000, seconds=2)["share"]
+        both = world(limit=9000, relimit_at=2, relimit=3000, seconds=4)["share"]
+        assert both == pytest.approx((before + 0.30) / 2, abs=0.015)
+
+    def test_a_closed_gate_holds_launches_until_its_deadline(self, world: World) -> None:
+        result = world(gate_at=1, gate_for=0.5, seconds=4)
+        assert 490 < result["longest_call_ms"] < 510
+        assert result["share"] == pytest.approx(0.875, abs=0.02)
+
+
+class TestSlot:
+    @pytest.mark.parametrize(("slot", "share"), [(SLOT_60, 0.6), (SLOT_30, 0.3)], ids=["60", "30"])
+    @pytest.mark.parametrize("kernel_us", [5, 44, 300, 1000])
+    def test_short_kernels_fill_it_and_stay_inside(
+        self, world: World, slot: dict[str, float], share: float, kernel_us: int
+    ) -> None:
+        result = world(**slot, kernel_us=kernel_us, warmup=1)
+        assert result["share"] == pytest.approx(share, abs=0.01)
+        assert result["outside"] < 0.01
+
+    @pytest.mark.parametrize("kernel_us", [2500, 5000, 9000, 15_000, 50_000])
+    def test_kernels_that_do_not_fit_still_get_their_share_over_time(
+        self, world: World, kernel_us: int
+    ) -> None:
+        result = world(**SLOT_60, kernel_us=kernel_us, warmup=1, seconds=10)
+        assert result["share"] == pytest.approx(0.6, abs=0.015)
+
+    def test_a_program_that_waits_for_each_launch_keeps_to_it_too(self, world: World) -> None:
+        result = world(**SLOT_30, queue=0, warmup=1)
+        assert result["share"] == pytest.approx(0.3, abs=0.015)
+        assert result["outside"] < 0.01
+
+
+class TestMeasuring:
+    def test_gpu_time_is_measured_without_a_limit(self, world: World) -> None:
+        result = world(kernel_us=300, queue=0, step=1, step_idle_us=200)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+        assert (result["throttled"], result["periods"]) == (0, 0)
+
+    @pytest.mark.parametrize("kernel_us", [20, 60, 300])
+    def test_idle_gaps_of_a_slow_host_are_left_out(self, world: World, kernel_us: int) -> None:
+        result = world(kernel_us=kernel_us, step=1, step_idle_us=kernel_us + 70)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.03)
+
+    def test_streams_that_overlap_are_counted_once(self, world: World) -> None:
+        result = world(streams=4, kernel_us=44, queue=4, warmup=1)
+        assert result["share"] > 0.99
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+
+    @pytest.mark.parametrize("settings", [{}, {"streams": 4, "kernel_us": 44}, {"fail": 3}], ids=str)
+    def test_every_launch_is_counted(self, world: World, settings: dict[str, float]) -> None:
+        result = world(limit=5000, seconds=2, **settings)
+        assert result["counted"] == result["launches"]
+
+    def test_the_longest_kernel_is_seen(self, world: World) -> None:
+        result = world(limit=3000, kernel_us=100, second_us=7000, warmup=1)
+        assert result["longest_kernel_us"] == pytest.approx(7000, rel=0.01)
+
+    def test_periods_and_throttled_time_tell_that_it_was_held_back(self, world: World) -> None:
+        result = world(limit=3000)
+        assert 0 < result["throttled"] <= result["periods"]
+        assert result["throttled_ms"] > 1000
+
+    def test_events_are_used_again(self, world: World) -> None:
+        assert world(limit=9000, streams=4, seconds=20)["events"] < 300
+
+
+class TestLeftAlone:
+    def test_nothing_is_recorded_paced_or_counted_while_the_stream_captures(self, world: World) -> None:
+        """The world aborts when an event is recorded into its capturing stream."""
+        result = world(limit=100, capture=1, seconds=1)
+        assert (result["counted"], result["throttled"], result["events"]) == (0, 0, 1)
+
+    def test_a_context_whose_events_fail_is_not_held_back_by_guesses(self, world: World) -> None:
+        result = world(limit=1000, broken_events=1)
+        assert result["hook_errors"] == 1
+        assert result["share"] > 0.99
+        assert result["counted"] == result["launches"]
