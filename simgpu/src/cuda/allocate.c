@@ -30,13 +30,13 @@ static CUresult allocate(const char *function, enum sim_use use, enum sim_memory
     return result;
 }
 
-SIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
     return allocate(__func__, SIM_USE_DEVICE, SIM_MEMORY_BUFFER, bytesize, 0, dptr);
 }
 
-SIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-                                       unsigned int ElementSizeBytes)
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+                            unsigned int ElementSizeBytes)
 {
     bool known = ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16;
     if (!pPitch || !known || !WidthInBytes || !Height || WidthInBytes > SIZE_MAX / 2 / Height)
@@ -48,7 +48,7 @@ SIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t
     return result;
 }
 
-SIM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
     if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
         return CUDA_ERROR_INVALID_VALUE;
@@ -87,7 +87,7 @@ static CUresult release(CUdeviceptr pointer)
     return result;
 }
 
-SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
+CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(__func__, &context);
@@ -103,7 +103,5 @@ SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
         return CUDA_ERROR_INVALID_VALUE;
     if (context)
         sim_context_drain(context);
-    result = release(dptr);
-    sim_pools_synchronised();
-    return result;
+    return release(dptr);
 }

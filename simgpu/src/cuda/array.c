@@ -137,7 +137,7 @@ static CUDA_ARRAY3D_DESCRIPTOR widen(const CUDA_ARRAY_DESCRIPTOR *flat)
                                      .NumChannels = flat->NumChannels};
 }
 
-SIM_EXPORT CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
+CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
 {
     if (!pAllocateArray)
         return CUDA_ERROR_INVALID_VALUE;
@@ -145,7 +145,7 @@ SIM_EXPORT CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPT
     return create(__func__, pHandle, &descriptor);
 }
 
-SIM_EXPORT CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
+CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
 {
     return create(__func__, pHandle, pAllocateArray);
 }
@@ -161,12 +161,12 @@ static CUresult describe_array(const char *function, CUarray handle, CUDA_ARRAY3
     return result;
 }
 
-SIM_EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
     return pArrayDescriptor ? describe_array(__func__, hArray, pArrayDescriptor) : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
     CUDA_ARRAY3D_DESCRIPTOR full;
     CUresult result = pArrayDescriptor ? describe_array(__func__, hArray, &full) : CUDA_ERROR_INVALID_VALUE;
@@ -175,7 +175,7 @@ SIM_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescrip
     return result;
 }
 
-SIM_EXPORT CUresult cuArrayDestroy(CUarray hArray)
+CUresult cuArrayDestroy(CUarray hArray)
 {
     struct sim_context *context;
     struct sim_array *array = (struct sim_array *)hArray;
@@ -234,9 +234,9 @@ static void attach_levels(struct mipmap *mipmap)
     }
 }
 
-SIM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
-                                           const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
-                                           unsigned int numMipmapLevels)
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
+                                const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
+                                unsigned int numMipmapLevels)
 {
     struct sim_context *context;
     uint64_t size;
@@ -266,8 +266,8 @@ SIM_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
     return CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
-                                             unsigned int level)
+CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
+                                  unsigned int level)
 {
     struct mipmap *mipmap = (struct mipmap *)hMipmappedArray;
     CUresult result = sim_enter(__func__);
@@ -280,7 +280,7 @@ SIM_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedAr
     return result;
 }
 
-SIM_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
     struct sim_context *context;
     struct mipmap *mipmap = (struct mipmap *)hMipmappedArray;

@@ -148,6 +148,7 @@ static CUresult synchronize(struct sim_context *context)
     CUresult result = sim_capture_forbids();
     if (!result)
         result = sim_context_drain(context);
+    sim_pools_synchronised();
     return !result && sim_device_lost(context->device) ? CUDA_ERROR_DEVICE_UNAVAILABLE : result;
 }
 

@@ -54,12 +54,12 @@ CUresult sim_copy(const struct sim_copy_call *call, const CUDA_MEMCPY3D *params)
     uint64_t duration;
     bool waits;
     CUresult result = begin(call, &stream);
+    if (!result && sim_stream_capturing(stream))
+        return capture_copy(stream, params); /* checked when it runs: a node may bring the memory */
     if (!result)
         result = sim_memory_copy_reach(params, &waits);
     if (result)
         return result;
-    if (sim_stream_capturing(stream))
-        return capture_copy(stream, params);
     waits = waits && call->synchronous;
     if (waits)
         result = sim_stream_drain(stream);

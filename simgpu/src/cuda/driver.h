@@ -19,7 +19,6 @@
 
 #include "../engine/engine.h"
 
-#define SIM_EXPORT __attribute__((visibility("default")))
 #define SIM_GREATEST_PRIORITY (-5) /* the most urgent a stream can be; 0 is the least */
 
 struct sim_graph;
@@ -137,9 +136,10 @@ struct sim_function { /* a CUfunction or a CUkernel: a kernel of a module or a l
 
 CUresult sim_function_resolve(CUfunction handle, struct sim_function **function);
 
-/* ---- what the memory side does when a context ends (memory*.c) ---- */
+/* ---- what the memory side does when a context ends, and after a stream, event or context was waited for ---- */
 
 void sim_memory_forget_context(struct sim_context *context);
+void sim_pools_synchronised(void); /* pools give back what is unused beyond their release threshold */
 
 /* ---- capture (capture.c): see graph.h for adding nodes ---- */
 

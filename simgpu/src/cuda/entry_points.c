@@ -62,8 +62,8 @@ static bool acceptable(const char *name, void **address, int version, cuuint64_t
 }
 
 /* As CUDA 12 documents it: success with no address when there is none; `status`, if wanted, says why. */
-SIM_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-                                        CUdriverProcAddressQueryResult *symbolStatus)
+CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *symbolStatus)
 {
     if (!acceptable(symbol, pfn, cudaVersion, flags))
         return CUDA_ERROR_INVALID_VALUE;
@@ -74,7 +74,7 @@ SIM_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cuda
 }
 
 /* As CUDA 11.3 documents it: a name without an address is an error. */
-SIM_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
     if (!acceptable(symbol, pfn, cudaVersion, flags))
         return CUDA_ERROR_INVALID_VALUE;

@@ -145,6 +145,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent handle)
     sim_unlock();
     if (!done)
         sim_wait_ticket(ticket);
+    sim_pools_synchronised();
     return CUDA_SUCCESS;
 }
 

@@ -142,7 +142,7 @@ void sim_graph_memory_release(CUdeviceptr dptr)
 
 /* ---- entry points ---- */
 
-SIM_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
+CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
     uint32_t index;
     CUresult result = sim_enter(__func__);
@@ -174,7 +174,7 @@ static uint64_t *counter(struct graph_pool *pool, CUgraphMem_attribute attribute
     }
 }
 
-SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
     uint32_t index;
     CUresult result = sim_enter(__func__);
@@ -191,7 +191,7 @@ SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_att
 }
 
 /* Only the watermarks can be set, only to 0, and then start from the present. */
-SIM_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
 {
     uint32_t index;
     CUresult result = sim_enter(__func__);

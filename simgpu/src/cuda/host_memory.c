@@ -51,17 +51,17 @@ static CUresult allocate(const char *function, void **pp, size_t size, unsigned 
     return result;
 }
 
-SIM_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
+CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 {
     return allocate(__func__, pp, bytesize, 0);
 }
 
-SIM_EXPORT CUresult cuMemAllocHost(void **pp, unsigned int bytesize)
+CUresult cuMemAllocHost(void **pp, unsigned int bytesize)
 {
     return allocate(__func__, pp, bytesize, 0);
 }
 
-SIM_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
+CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
     return allocate(__func__, pp, bytesize, Flags);
 }
@@ -72,7 +72,7 @@ void sim_host_destroy(struct sim_allocation *allocation)
     sim_allocation_remove(allocation);
 }
 
-SIM_EXPORT CUresult cuMemFreeHost(void *p)
+CUresult cuMemFreeHost(void *p)
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(__func__, &context);
@@ -115,17 +115,17 @@ static CUresult host_register(const char *function, void *p, size_t size, unsign
     return record(SIM_USE_REGISTERED, NULL, p, size, flags);
 }
 
-SIM_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
     return host_register(__func__, p, bytesize, Flags);
 }
 
-SIM_EXPORT CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
+CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
 {
     return host_register(__func__, p, bytesize, Flags);
 }
 
-SIM_EXPORT CUresult cuMemHostUnregister(void *p)
+CUresult cuMemHostUnregister(void *p)
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(__func__, &context);
@@ -153,7 +153,7 @@ static bool page_locked(void *p, unsigned *flags)
     return found;
 }
 
-SIM_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
     struct sim_context *context;
     unsigned flags;
@@ -165,7 +165,7 @@ SIM_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, un
     return result;
 }
 
-SIM_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
+CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(__func__, &context);

@@ -34,7 +34,7 @@ struct import {
     unsigned opened;
 };
 
-SIM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
     struct sim_context *context;
     struct handle handle = {.mark = HANDLE_MARK, .pid = getpid()};
@@ -159,12 +159,12 @@ static CUresult open_handle(const char *function, CUdeviceptr *pointer, const CU
     return result;
 }
 
-SIM_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
     return open_handle(__func__, pdptr, &handle, Flags);
 }
 
-SIM_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
     return open_handle(__func__, pdptr, &handle, Flags);
 }
@@ -179,7 +179,7 @@ static void unimport(struct sim_allocation *allocation, struct import *gone)
     free(gone);
 }
 
-SIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
+CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(__func__, &context);

@@ -65,26 +65,26 @@ static CUresult prefetch(const char *function, const struct prefetch *range, CUs
     return sim_submit_copy(stream, sim_hardware->copy_ns + (uint64_t)(seconds * 1e9), NULL);
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
     return prefetch(__func__, &(struct prefetch){devPtr, count, location_of(dstDevice)}, hStream, false);
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
     return prefetch(__func__, &(struct prefetch){devPtr, count, location_of(dstDevice)}, hStream, true);
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
-                                          unsigned int flags, CUstream hStream)
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                               unsigned int flags, CUstream hStream)
 {
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     return prefetch(__func__, &(struct prefetch){devPtr, count, location}, hStream, false);
 }
 
-SIM_EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location,
-                                               unsigned int flags, CUstream hStream)
+CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+                                    unsigned int flags, CUstream hStream)
 {
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
@@ -103,13 +103,13 @@ static CUresult advise(const char *function, CUdeviceptr pointer, size_t count, 
     return result ? result : check_range(pointer, count);
 }
 
-SIM_EXPORT CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
+CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
     CUmemLocation location = location_of(device);
     return advise(__func__, devPtr, count, advice, &location);
 }
 
-SIM_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
+CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
     return advise(__func__, devPtr, count, advice, &location);
 }

@@ -32,8 +32,8 @@ static uint64_t reserve(uint64_t size, uint64_t alignment, uint64_t wish)
     return base;
 }
 
-SIM_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
-                                        unsigned long long flags)
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                             unsigned long long flags)
 {
     CUresult result = sim_enter(__func__);
     if (!result && (!ptr || !granular(size) || alignment & (alignment - 1) || flags))
@@ -58,7 +58,7 @@ static bool vacant(uint64_t base, uint64_t size)
     return true;
 }
 
-SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
     CUresult result = sim_enter(__func__);
     if (result)
@@ -106,8 +106,8 @@ static CUresult map(uint64_t address, uint64_t size, struct sim_physical *physic
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-SIM_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                             unsigned long long flags)
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags)
 {
     struct sim_physical *physical;
     CUresult result = sim_enter(__func__);
@@ -156,7 +156,7 @@ static uint64_t unmap(struct sim_allocation *allocation)
     return end;
 }
 
-SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
     CUresult result = sim_enter(__func__);
     if (result)
@@ -171,7 +171,7 @@ SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     return result;
 }
 
-SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
     CUresult result = sim_enter(__func__);
     if (result)
@@ -228,7 +228,7 @@ static void grant(struct sim_allocation *allocation, const CUmemAccessDesc *desc
             allocation->denied = false;
 }
 
-SIM_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
     CUresult result = sim_enter(__func__);
     if (!result && (!desc || !count))
@@ -247,7 +247,7 @@ SIM_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcce
     return result;
 }
 
-SIM_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
 {
     CUmemAccess_flags *access;
     CUresult result = sim_enter(__func__);

@@ -117,8 +117,8 @@ static CUresult copy_batch(const struct sim_copy_call *call, const struct batch 
         return copy_batch(&call, &batch, at ? at : &unwanted);                                                 \
     }
 
-SIM_EXPORT CUresult cuMemcpyBatchAsync(BATCH_PARAMETERS, size_t *failIdx, CUstream hStream) BATCH_CALL(false, failIdx)
-SIM_EXPORT CUresult cuMemcpyBatchAsync_ptsz(BATCH_PARAMETERS, size_t *failIdx, CUstream hStream)
+CUresult cuMemcpyBatchAsync(BATCH_PARAMETERS, size_t *failIdx, CUstream hStream) BATCH_CALL(false, failIdx)
+CUresult cuMemcpyBatchAsync_ptsz(BATCH_PARAMETERS, size_t *failIdx, CUstream hStream)
     BATCH_CALL(true, failIdx)
-SIM_EXPORT CUresult cuMemcpyBatchAsync_v2(BATCH_PARAMETERS, CUstream hStream) BATCH_CALL(false, NULL)
-SIM_EXPORT CUresult cuMemcpyBatchAsync_v2_ptsz(BATCH_PARAMETERS, CUstream hStream) BATCH_CALL(true, NULL)
+CUresult cuMemcpyBatchAsync_v2(BATCH_PARAMETERS, CUstream hStream) BATCH_CALL(false, NULL)
+CUresult cuMemcpyBatchAsync_v2_ptsz(BATCH_PARAMETERS, CUstream hStream) BATCH_CALL(true, NULL)

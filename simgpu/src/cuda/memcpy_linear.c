@@ -59,10 +59,10 @@ static CUresult peer(const struct sim_copy_call *call, CUcontext to_context, CUc
     }
 #define PEER_PARAMETERS CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount
 
-SIM_EXPORT CUresult cuMemcpyPeer(PEER_PARAMETERS) PEER_CALL(NULL, false, true)
-SIM_EXPORT CUresult cuMemcpyPeer_ptds(PEER_PARAMETERS) PEER_CALL(NULL, true, true)
-SIM_EXPORT CUresult cuMemcpyPeerAsync(PEER_PARAMETERS, CUstream hStream) PEER_CALL(hStream, false, false)
-SIM_EXPORT CUresult cuMemcpyPeerAsync_ptsz(PEER_PARAMETERS, CUstream hStream) PEER_CALL(hStream, true, false)
+CUresult cuMemcpyPeer(PEER_PARAMETERS) PEER_CALL(NULL, false, true)
+CUresult cuMemcpyPeer_ptds(PEER_PARAMETERS) PEER_CALL(NULL, true, true)
+CUresult cuMemcpyPeerAsync(PEER_PARAMETERS, CUstream hStream) PEER_CALL(hStream, false, false)
+CUresult cuMemcpyPeerAsync_ptsz(PEER_PARAMETERS, CUstream hStream) PEER_CALL(hStream, true, false)
 
 /* ---- arrays ---- */
 

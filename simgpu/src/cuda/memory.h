@@ -121,8 +121,6 @@ CUresult sim_place_check(uint64_t address, uint64_t bytes, uint32_t *device);
 
 /* ---- pools (pool.c, pool_segment.c) ---- */
 
-/* Something was waited for: pools give back to the cards what is unused beyond their release threshold. */
-void sim_pools_synchronised(void);
 /* With the lock held: give back all that is unused on a card. True if it was anything. */
 bool sim_pools_release_unused(uint32_t device);
 void sim_pool_free(struct sim_allocation *allocation, struct sim_ticket ticket);
@@ -170,19 +168,19 @@ CUresult sim_set(const struct sim_copy_call *call, const CUDA_MEMSET_NODE_PARAMS
  * they describe, and which of the two functions above does it.
  */
 #define SIM_COPY_SYNC(name, act, parameters, described)                                                        \
-    SIM_EXPORT CUresult name parameters {                                                                      \
+    CUresult name parameters {                                                                      \
         return act(&(struct sim_copy_call){__func__, NULL, false, true}, described);                           \
     }                                                                                                          \
-    SIM_EXPORT CUresult name##_ptds parameters {                                                               \
+    CUresult name##_ptds parameters {                                                               \
         return act(&(struct sim_copy_call){__func__, NULL, true, true}, described);                            \
     }
 
 #define SIM_UNPACK(...) __VA_ARGS__
 #define SIM_COPY_ASYNC(name, act, parameters, described)                                                       \
-    SIM_EXPORT CUresult name(SIM_UNPACK parameters, CUstream hStream) {                                        \
+    CUresult name(SIM_UNPACK parameters, CUstream hStream) {                                        \
         return act(&(struct sim_copy_call){__func__, hStream, false, false}, described);                       \
     }                                                                                                          \
-    SIM_EXPORT CUresult name##_ptsz(SIM_UNPACK parameters, CUstream hStream) {                                 \
+    CUresult name##_ptsz(SIM_UNPACK parameters, CUstream hStream) {                                 \
         return act(&(struct sim_copy_call){__func__, hStream, true, false}, described);                        \
     }
 

@@ -20,7 +20,7 @@ static unsigned in_32_bits(uint64_t value)
     return value < UINT32_MAX ? (unsigned)value : UINT32_MAX;
 }
 
-SIM_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 {
     uint64_t left, all;
     CUresult result = info(__func__, &left, &all);
@@ -31,7 +31,7 @@ SIM_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
     return result;
 }
 
-SIM_EXPORT CUresult cuMemGetInfo(unsigned int *free, unsigned int *total)
+CUresult cuMemGetInfo(unsigned int *free, unsigned int *total)
 {
     uint64_t left, all;
     CUresult result = info(__func__, &left, &all);
@@ -54,7 +54,7 @@ static CUresult total_memory(const char *function, CUdevice ordinal, uint64_t *t
     return result;
 }
 
-SIM_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
     uint64_t total;
     CUresult result = bytes ? total_memory(__func__, dev, &total) : CUDA_ERROR_INVALID_VALUE;
@@ -63,7 +63,7 @@ SIM_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
     return result;
 }
 
-SIM_EXPORT CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice dev)
+CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice dev)
 {
     uint64_t total;
     CUresult result = bytes ? total_memory(__func__, dev, &total) : CUDA_ERROR_INVALID_VALUE;
@@ -90,7 +90,7 @@ static CUresult address_range(const char *function, CUdeviceptr pointer, uint64_
     return result;
 }
 
-SIM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
     uint64_t base, size;
     CUresult result = address_range(__func__, dptr, &base, &size);
@@ -101,7 +101,7 @@ SIM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, C
     return result;
 }
 
-SIM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
+CUresult cuMemGetAddressRange(CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr)
 {
     uint64_t base, size;
     CUresult result = address_range(__func__, dptr, &base, &size);

@@ -135,8 +135,8 @@ static CUresult create(struct sim_physical *physical)
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-                                unsigned long long flags)
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                     unsigned long long flags)
 {
     uint32_t device;
     CUresult result = sim_enter(__func__);
@@ -162,7 +162,7 @@ SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t siz
     return result;
 }
 
-SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     struct sim_physical *physical;
     CUresult result = sim_enter(__func__);
@@ -178,8 +178,8 @@ SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     return result;
 }
 
-SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
-                                                           CUmemGenericAllocationHandle handle)
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                CUmemGenericAllocationHandle handle)
 {
     struct sim_physical *physical;
     CUresult result = sim_enter(__func__);
@@ -195,8 +195,8 @@ SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *
     return result;
 }
 
-SIM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-                                                  CUmemAllocationGranularity_flags option)
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                       CUmemAllocationGranularity_flags option)
 {
     uint32_t device;
     CUresult result = sim_enter(__func__);

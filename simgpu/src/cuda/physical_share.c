@@ -39,8 +39,8 @@ bool sim_physical_place_in_own_file(struct sim_physical *physical)
     return false;
 }
 
-SIM_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
-                                                 CUmemAllocationHandleType handleType, unsigned long long flags)
+CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType handleType, unsigned long long flags)
 {
     struct sim_physical *physical;
     CUresult result = sim_enter(__func__);
@@ -91,8 +91,8 @@ static CUresult import(int fd, const struct label *label, uint64_t inode, struct
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-SIM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
-                                                   CUmemAllocationHandleType shHandleType)
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+                                        CUmemAllocationHandleType shHandleType)
 {
     struct label label;
     struct stat file;

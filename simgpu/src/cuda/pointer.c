@@ -116,7 +116,7 @@ static struct sim_allocation *known(CUdeviceptr pointer)
     return allocation && allocation->use != SIM_USE_ARRAY ? allocation : NULL;
 }
 
-SIM_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     CUresult result = sim_enter(__func__);
     if (!result && !data)
@@ -157,8 +157,8 @@ static CUresult answer_unknown(CUpointer_attribute attribute, void *data)
     return CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
-                                           CUdeviceptr ptr)
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
+                                CUdeviceptr ptr)
 {
     CUresult result = sim_enter(__func__);
     if (!result && (!attributes || !data))
@@ -174,7 +174,7 @@ SIM_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer
     return CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     CUresult result = sim_enter(__func__);
     if (!result && (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS))

@@ -113,7 +113,7 @@ static CUresult place_of(const CUmemLocation *location, uint32_t *device)
     }
 }
 
-SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
     uint32_t device;
     CUresult result = sim_enter(__func__);
@@ -131,7 +131,7 @@ SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *po
     return *pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     struct sim_pool *gone;
     CUresult result = sim_enter(__func__);
@@ -190,17 +190,17 @@ static CUresult choose(const char *function, CUdevice ordinal, CUmemoryPool hand
     return result;
 }
 
-SIM_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
     return pool_of_device(__func__, dev, false, pool_out);
 }
 
-SIM_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
     return pool_of_device(__func__, dev, true, pool);
 }
 
-SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
     return choose(__func__, dev, pool);
 }
@@ -210,19 +210,19 @@ static bool on_device(const CUmemLocation *location, CUmemAllocationType type)
     return location && location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED;
 }
 
-SIM_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
-                                           CUmemAllocationType type)
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
+                                CUmemAllocationType type)
 {
     return on_device(location, type) ? pool_of_device(__func__, location->id, false, pool_out)
                                      : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
 {
     return on_device(location, type) ? pool_of_device(__func__, location->id, true, pool) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-SIM_EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
     return on_device(location, type) ? choose(__func__, location->id, pool) : CUDA_ERROR_NOT_SUPPORTED;
 }

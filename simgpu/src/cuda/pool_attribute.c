@@ -74,7 +74,7 @@ static CUresult open_pool(const char *function, CUmemoryPool handle, const void 
     return result ? result : sim_pool_resolve(handle, pool);
 }
 
-SIM_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
     struct sim_pool *asked;
     CUresult result = open_pool(__func__, pool, value, &asked);
@@ -86,7 +86,7 @@ SIM_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute
     return result;
 }
 
-SIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
     struct sim_pool *asked;
     CUresult result = open_pool(__func__, pool, value, &asked);
@@ -98,7 +98,7 @@ SIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute
     return result;
 }
 
-SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
     struct sim_pool *asked;
     CUresult result = open_pool(__func__, pool, "", &asked);
@@ -119,7 +119,7 @@ static CUresult card(const CUmemLocation *location)
     return sim_device_resolve(location->id, &device);
 }
 
-SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
     struct sim_pool *asked;
     CUresult result = open_pool(__func__, pool, map, &asked);
@@ -134,7 +134,7 @@ SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc 
     return CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
     struct sim_pool *asked;
     CUresult result = open_pool(__func__, memPool, flags, &asked);

@@ -73,23 +73,23 @@ static CUresult allocate_async(const char *function, CUdeviceptr *pointer, size_
     return result ? result : allocate(stream, size, pool, pointer);
 }
 
-SIM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
     return allocate_async(__func__, dptr, bytesize, NULL, hStream, false);
 }
 
-SIM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
     return allocate_async(__func__, dptr, bytesize, NULL, hStream, true);
 }
 
-SIM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
     return pool ? allocate_async(__func__, dptr, bytesize, pool, hStream, false) : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-                                                 CUstream hStream)
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+                                      CUstream hStream)
 {
     return pool ? allocate_async(__func__, dptr, bytesize, pool, hStream, true) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -132,12 +132,12 @@ static CUresult free_async(const char *function, CUdeviceptr pointer, CUstream h
     return result ? result : give(pointer, ticket);
 }
 
-SIM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
     return free_async(__func__, dptr, hStream, false);
 }
 
-SIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
 {
     return free_async(__func__, dptr, hStream, true);
 }

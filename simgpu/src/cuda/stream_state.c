@@ -36,6 +36,8 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
         result = sim_capture_forbids_stream(stream);
     if (!result)
         result = sim_stream_drain(stream);
+    if (!result)
+        sim_pools_synchronised();
     return result;
 }
 
