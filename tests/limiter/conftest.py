@@ -9,21 +9,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 import hatch_build
-from limiter.pages import ControlDevice, ControlPage, StatsPage, read_stats
+from limiter.pages import ControlDevice, ControlPage, StatsPage, read_stats, uuid_bytes
 from limiter.writer import create_control, create_stats, update_control
+from simgpu.machines import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCES = ROOT / "limiter/src"
 LIBRARY = ROOT / "limiter/libweir.so"
-SIMULATED = ROOT / "simgpu/lib"
 MIB = 1 << 20
 
 Compile = Callable[..., Path]
@@ -115,7 +115,60 @@ def run() -> Run:
     return run_program
 
 
+UUIDS = "import pynvml as n; n.nvmlInit()\n" + (
+    "for i in range(n.nvmlDeviceGetCount()): print(n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)))"
+)
+
+
+@dataclass
+class Machine:
+    """A simulated machine of the test's own, and programs of `programs/` in slices of it."""
+
+    environment: dict[str, str]
+    compile_program: Compile
+
+    def uuids(self) -> list[bytes]:
+        """The cards, as the control page names them."""
+        result = subprocess.run(
+            [sys.executable, "-c", UUIDS],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [uuid_bytes(line) for line in result.stdout.split()]
+
+    def inside(self, slice_: Slice | None) -> dict[str, str]:
+        """The environment of a program in a slice, or with the limiter loaded and no slice."""
+        limited = {"LD_PRELOAD": str(LIBRARY), **({"WEIR_SLICE_DIR": str(slice_.path)} if slice_ else {})}
+        return {**os.environ, **self.environment, **limited}
+
+    def start(
+        self, slice_: Slice | None, *commands: str, name: str = "memory_client"
+    ) -> subprocess.Popen[str]:
+        """Starts a program in a slice, with pipes."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [self.compile_program(name), *commands],
+            env=self.inside(slice_),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
+
+    def run(self, slice_: Slice | None, *commands: str) -> list[tuple[str, ...]]:
+        """Runs `memory_client` to its end and gives the words of each line that it printed."""
+        process = self.start(slice_, *commands)
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, f"{process.returncode}: {output}{errors}"
+        return [tuple(line.split()) for line in output.splitlines()]
+
+
 @pytest.fixture
-def python() -> str:
-    """The interpreter that runs the tests."""
-    return sys.executable
+def machine(tmp_path: Path, compile_program: Compile) -> Iterator[Machine]:
+    """A machine with two simulated H200s."""
+    state = Path("/dev/shm") / f"weir-limiter-{os.getpid()}-{tmp_path.name}"
+    environment = {**simulate("h200:2").environment, "SIMGPU_STATE": str(state)}
+    yield Machine(environment, compile_program)
+    state.unlink(missing_ok=True)

@@ -180,8 +180,10 @@ static void other(const char *name, uint64_t size)
     else if (strcmp(name, "closeall") == 0)
         for (int fd = 3; fd < 256; fd++)
             close(fd);
-    else if (strcmp(name, "wait") == 0)
+    else if (strcmp(name, "wait") == 0) {
+        said("waiting", 0);
         said("wait", (int)read(STDIN_FILENO, &byte, 1));
+    }
     else if (strcmp(name, "device") == 0)
         device = (CUdevice)size;
     else if (strcmp(name, "sync") == 0)

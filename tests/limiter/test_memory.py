@@ -1,0 +1,224 @@
+"""Device memory is charged as the card gives it, and never passes the limit."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from limiter.pages import ControlDevice
+from simgpu.machines import LIBRARIES
+
+from .conftest import MIB, Machine, MakeSlice, Slice
+
+CONTEXT = 518 * MIB
+LIMIT = 2048 * MIB
+NVML = (f"-L{LIBRARIES}", "-l:libnvidia-ml.so.1")
+OK, OUT_OF_MEMORY = "0", "2"
+OPEN = ("init", "retainprimary")
+
+
+@pytest.fixture
+def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
+    """2 GiB of the first card."""
+    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
+
+
+@contextmanager
+def resting(machine: Machine, slice_: Slice, *commands: str) -> Iterator[list[tuple[str, ...]]]:
+    """A process that has carried out the commands and still lives, with what it printed."""
+    process = machine.start(slice_, *commands, "wait")
+    assert process.stdout
+    lines: list[tuple[str, ...]] = []
+    for line in process.stdout:
+        lines.append(tuple(line.split()))
+        if lines[-1][0] == "waiting":
+            break
+    try:
+        yield lines[:-1]
+    finally:
+        errors = process.communicate("x", timeout=30)[1]
+        assert process.returncode == 0, errors
+
+
+def in_use(machine: Machine) -> int:
+    """What NVML says is in use on the first card, asked from outside any slice."""
+    program = machine.compile_program("nvml_watch", flags=NVML)
+    result = subprocess.run(
+        [program],
+        env=machine.environment,
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(result.stdout.split()[0])
+
+
+WHAT_IS_CHARGED = {
+    "one byte takes a block": (("alloc:1",), 2),
+    "small buffers share a block": (("alloc:512",) * 64, 2),
+    "two of a mebibyte share a block": (("alloc:1048576",) * 64, 64),
+    "a byte more takes a page each": (("alloc:1048577",) * 8, 16),
+    "pages are whole": (("alloc:2097153",) * 4, 16),
+    "freed": (("alloc:5000000", "alloc:100", "free:0", "free:1"), 0),
+    "freed in part": (("alloc:100", "alloc:100", "free:0"), 2),
+    "managed": (("managed:3000000",), 4),
+    "rows are padded": (("pitch:1000:4096",), 4),
+    "a pool grows by steps": (("async:1", "async:1000"), 32),
+    "a pool of the program's own": (("pool:1", "async:1"), 64),
+    "a pool shrinks when the program waits": (("async:1", "freeasync:0", "sync"), 0),
+    "a pool is trimmed": (("pool:1", "freeasync:0", "sync", "trimpool"), 0),
+    "a pool is destroyed after its memory": (("pool:1", "freeasync:0", "sync", "destroypool"), 0),
+    "physical memory": (("create:2097152", "create:4194304"), 6),
+    "physical memory on the host": (("hostcreate:2097152",), 0),
+    "released": (("create:2097152", "release:0"), 0),
+    "released while mapped": (("create:2097152", "map:0", "release:0"), 2),
+    "released and unmapped": (("create:2097152", "map:0", "release:0", "unmap:0"), 0),
+    "retained": (("create:2097152", "map:0", "retain:0", "release:0", "unmap:0"), 2),
+    "retained and released": (
+        ("create:2097152", "map:0", "retain:0", "release:0", "unmap:0", "release:1"),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("commands", "expected"), WHAT_IS_CHARGED.values(), ids=list(WHAT_IS_CHARGED))
+def test_what_is_charged_is_what_the_card_gives(
+    machine: Machine, slice_: Slice, commands: tuple[str, ...], expected: int
+) -> None:
+    idle = in_use(machine)
+    with resting(machine, slice_, *OPEN, *commands) as lines:
+        assert {line[1] for line in lines} == {OK}
+        assert slice_.stats.devices[0].used - CONTEXT == expected * MIB
+        assert in_use(machine) - idle - CONTEXT == expected * MIB
+
+
+WHAT_IS_REFUSED = ("alloc", "managed", "pitch", "async", "pool", "create")
+
+
+@pytest.mark.parametrize("kind", WHAT_IS_REFUSED)
+def test_past_the_limit_every_kind_is_out_of_memory_and_works_again_after_a_free(
+    machine: Machine, slice_: Slice, kind: str
+) -> None:
+    rest = LIMIT - CONTEXT - 64 * MIB
+    commands = (f"alloc:{rest}", f"{kind}:{100 * MIB}:1", "free:0", f"{kind}:{100 * MIB}:1")
+    with resting(machine, slice_, *OPEN, *commands) as lines:
+        assert [line[1] for line in lines[2:]] == [OK, OUT_OF_MEMORY, OK, OK]
+        card = slice_.stats.devices[0]
+        assert (card.denied_limit, card.denied_device, card.hook_errors) == (1, 0, 0)
+        assert card.peak_bytes <= LIMIT
+
+
+def test_memory_queries_show_the_slice(machine: Machine, slice_: Slice) -> None:
+    lines = machine.run(slice_, *OPEN, f"alloc:{100 * MIB}", "info", "infofree", "total", "nvml")
+    free = LIMIT - CONTEXT - 100 * MIB
+    assert lines[3:] == [
+        ("info", OK, str(free), str(LIMIT)),
+        ("infofree", OK, str(free)),
+        ("total", OK, str(LIMIT)),
+        ("nvml", OK, str(LIMIT), str(free), str(LIMIT - free)),
+    ]
+
+
+def test_use_above_a_lowered_limit_shows_as_no_free_memory(machine: Machine, slice_: Slice) -> None:
+    with resting(machine, slice_, *OPEN, f"alloc:{1000 * MIB}"):
+        slice_.update(memory_limit=600 * MIB)
+        lines = machine.run(slice_, "init", "device:1", "total", "device:0", "total", "nvml")
+    assert lines[2:] == [("total", OK, str(600 * MIB)), ("nvml", OK, str(600 * MIB), "0", str(600 * MIB))]
+
+
+def test_a_limit_larger_than_the_card_shows_as_the_card(machine: Machine, slice_: Slice) -> None:
+    slice_.update(memory_limit=1 << 42)
+    inside = machine.run(slice_, "init", "total")
+    assert inside == machine.run(None, "init", "total")
+
+
+def test_a_lease_lowers_the_limit_until_its_deadline(machine: Machine, slice_: Slice) -> None:
+    slice_.update(lease_memory_limit=700 * MIB, lease_deadline=1 << 62)
+    assert machine.run(slice_, *OPEN, f"alloc:{300 * MIB}", "total")[2:] == [
+        ("alloc", OUT_OF_MEMORY),
+        ("total", OK, str(700 * MIB)),
+    ]
+    slice_.update(lease_deadline=1)
+    assert machine.run(slice_, *OPEN, f"alloc:{300 * MIB}")[2:] == [("alloc", OK)]
+
+
+def test_bytes_unaccounted_for_count_against_the_limit(machine: Machine, slice_: Slice) -> None:
+    slice_.update(unaccounted=1400 * MIB, unaccounted_deadline=1 << 62)
+    lines = machine.run(slice_, *OPEN, "info", f"alloc:{200 * MIB}", f"alloc:{100 * MIB}")
+    assert lines[2:] == [
+        ("info", OK, str(LIMIT - CONTEXT - 1400 * MIB), str(LIMIT)),
+        ("alloc", OUT_OF_MEMORY),
+        ("alloc", OK),
+    ]
+
+
+def test_a_context_that_does_not_fit_is_out_of_memory(machine: Machine, slice_: Slice) -> None:
+    slice_.update(memory_limit=CONTEXT + 10 * MIB)
+    with resting(
+        machine, slice_, "init", "context", "retainprimary", "destroycontext", "retainprimary"
+    ) as lines:
+        assert [line[1] for line in lines] == [OK, OK, OUT_OF_MEMORY, OK, OK]
+        assert slice_.stats.devices[0].used == CONTEXT
+
+
+@pytest.mark.parametrize("end", ["releaseprimary", "resetprimary"])
+def test_what_was_allocated_in_a_context_goes_with_it(machine: Machine, slice_: Slice, end: str) -> None:
+    with resting(machine, slice_, *OPEN, "alloc:100", "alloc:5000000", end):
+        assert slice_.stats.devices[0].used == 0
+
+
+def test_a_card_outside_the_slice_gives_nothing(machine: Machine, slice_: Slice) -> None:
+    lines = machine.run(slice_, "init", "device:1", "context", "retainprimary")
+    assert [line[1] for line in lines] == [OK, OUT_OF_MEMORY, OUT_OF_MEMORY]
+
+
+def test_limits_follow_the_card_and_not_its_ordinal(machine: Machine, make_slice: MakeSlice) -> None:
+    first, second = machine.uuids()
+    slice_ = make_slice(
+        ControlDevice(uuid=second, memory_limit=1 << 30, context_bytes=CONTEXT),
+        ControlDevice(uuid=first, memory_limit=2 << 30, context_bytes=CONTEXT),
+    )
+    lines = machine.run(slice_, "init", "total", "device:1", "total")
+    assert lines[1:] == [("total", OK, str(2 << 30)), ("total", OK, str(1 << 30))]
+
+
+def test_calls_that_are_not_accounted_for_are_counted_or_refused(
+    machine: Machine, slice_: Slice, make_slice: MakeSlice
+) -> None:
+    assert machine.run(slice_, *OPEN, "array:64")[2:] == [("array", OK)]
+    assert slice_.stats.devices[0].uncovered == 1
+    strict = make_slice(*slice_.control.devices, name="strict", refuse_unknown=1)
+    assert machine.run(strict, *OPEN, "array:64")[2:] == [("array", OUT_OF_MEMORY)]
+    assert strict.stats.devices[0].denied_policy == 1
+
+
+def test_eight_processes_at_once_never_pass_the_limit(machine: Machine, slice_: Slice) -> None:
+    slice_.update(memory_limit=8 * CONTEXT + 1000 * MIB)
+    watch = subprocess.Popen(
+        [machine.compile_program("nvml_watch", flags=NVML)],
+        env=machine.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stdout
+    watch.stdout.readline()
+    everything = (
+        "fill:3000000",
+        f"async:{40 * MIB}",
+        f"create:{40 * MIB}",
+        "pitch:1000:9000",
+        "free:0",
+        "fill:700000",
+    )
+    crowd = [machine.start(slice_, *OPEN, *everything) for _ in range(8)]
+    for process in crowd:
+        assert process.wait(60) == 0
+    looks, most = (int(word) for word in watch.communicate("", timeout=30)[0].split())
+    assert looks > 10
+    assert 8 * CONTEXT < most <= 8 * CONTEXT + 1000 * MIB
+    assert slice_.stats.devices[0].denied_limit >= 8
