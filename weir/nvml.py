@@ -2,7 +2,8 @@
 
 `Nvml` is the seam: the agent, the exporter and the doctor are given one. `DriverNvml` asks the driver
 through nvidia-ml-py; a simulated machine is asked the same way, through the library it brings. A call that
-the driver does not support gives None, never an exception; a driver that is not there raises NoGpuError.
+the driver does not support gives None, never an exception; a driver or a card that is not there raises
+NoGpuError.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Nvml(Protocol):
         """The newest CUDA version the driver supports, as `13.0`."""
 
     def gpus(self) -> list[Gpu]:
-        """Every card, by index."""
+        """Every card that answers, by index; one that fell off the bus is not among them."""
 
     def reading(self, uuid: str) -> GpuReading:
         """What this card says now."""
@@ -98,9 +99,9 @@ class DriverNvml:
 
     def gpus(self) -> list[Gpu]:
         n = self._nvml
-        return [
-            self._gpu(index, n.nvmlDeviceGetHandleByIndex(index)) for index in range(n.nvmlDeviceGetCount())
-        ]
+        indices = range(n.nvmlDeviceGetCount())
+        handles = [(index, self._optional(n.nvmlDeviceGetHandleByIndex, index)) for index in indices]
+        return [self._gpu(index, handle) for index, handle in handles if handle is not None]
 
     def _gpu(self, index: int, handle: object) -> Gpu:
         n = self._nvml
@@ -117,7 +118,7 @@ class DriverNvml:
 
     def reading(self, uuid: str) -> GpuReading:
         n = self._nvml
-        handle = n.nvmlDeviceGetHandleByUUID(uuid)
+        handle = self._handle(uuid)
         rates = self._optional(n.nvmlDeviceGetUtilizationRates, handle)
         energy = self._optional(n.nvmlDeviceGetTotalEnergyConsumption, handle)
         return GpuReading(
@@ -129,16 +130,22 @@ class DriverNvml:
 
     def processes(self, uuid: str) -> list[GpuProcess]:
         n = self._nvml
-        handle = n.nvmlDeviceGetHandleByUUID(uuid)
+        handle = self._handle(uuid)
         found = {p.pid: p.usedGpuMemory or 0 for p in n.nvmlDeviceGetComputeRunningProcesses(handle)}
         return [GpuProcess(pid, used) for pid, used in found.items()]
 
     def utilization_by_process(self, uuid: str) -> dict[int, float]:
         n = self._nvml
-        handle = n.nvmlDeviceGetHandleByUUID(uuid)
+        handle = self._handle(uuid)
         samples = self._optional(n.nvmlDeviceGetProcessUtilization, handle, 0) or []
         latest = {sample.pid: sample for sample in sorted(samples, key=lambda sample: sample.timeStamp)}
         return {pid: sample.smUtil / 100 for pid, sample in latest.items()}
+
+    def _handle(self, uuid: str) -> object:
+        try:
+            return self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+        except self._nvml.NVMLError as error:
+            raise NoGpuError(f"{uuid}: this card does not answer ({error})") from error
 
     def _optional(self, call: Any, *arguments: object) -> Any:
         try:

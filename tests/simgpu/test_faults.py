@@ -43,6 +43,26 @@ def test_a_lost_card_is_lost_for_all_and_comes_back(machine_of: Callable[[str], 
     assert machine.ask(LOOK) == [0, 1]
 
 
+def test_weirs_own_nvml_leaves_a_lost_card_out_and_names_it_when_asked(
+    machine_of: Callable[[str], Any],
+) -> None:
+    machine = machine_of("h200:2")
+    uuid = machine.ask("answer = n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(0))")
+    machine.faults("lose", "0")
+    code = f"""
+from weir.errors import NoGpuError
+from weir.nvml import DriverNvml
+nvml = DriverNvml()
+print([gpu.index for gpu in nvml.gpus()])
+try:
+    nvml.reading({uuid!r})
+except NoGpuError as error:
+    print(error)
+"""
+    result = machine.run(sys.executable, "-c", code)
+    assert result.stdout.splitlines() == ["[1]", f"{uuid}: this card does not answer (GPU is lost)"]
+
+
 def test_a_client_of_a_lost_card_fails_and_says_why(h200: Any) -> None:
     load = h200.start("--kernel-us", "100", "--report-every", "0.05")
     load.until("running")
