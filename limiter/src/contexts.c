@@ -59,6 +59,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal)
     int device = weir_device_of(ordinal);
     uint64_t bytes = context_bytes(device);
     uint64_t charged = atomic_load(&primary->charged) ? 0 : bytes;
+    if (device >= 0)
+        weir_slot(weir_slice()); /* whoever uses the card is seen in the slice, even where nothing is charged */
     if ((charged || device < 0) && !weir_charge(device, WEIR_KIND_CONTEXT, charged))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = WEIR_CALL(cuDevicePrimaryCtxRetain, context, ordinal);

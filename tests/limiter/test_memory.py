@@ -72,6 +72,8 @@ WHAT_IS_CHARGED = {
     "a pool shrinks when the program waits": (("async:1", "freeasync:0", "sync"), 0),
     "a pool is trimmed": (("pool:1", "freeasync:0", "sync", "trimpool"), 0),
     "a pool is destroyed after its memory": (("pool:1", "freeasync:0", "sync", "destroypool"), 0),
+    "a pool destroyed before its memory": (("pool:1", "destroypool"), 32),
+    "and then its memory": (("pool:1", "destroypool", "freeasync:0", "sync"), 0),
     "physical memory": (("create:2097152", "create:4194304"), 6),
     "physical memory on the host": (("hostcreate:2097152",), 0),
     "released": (("create:2097152", "release:0"), 0),
@@ -222,3 +224,26 @@ def test_eight_processes_at_once_never_pass_the_limit(machine: Machine, slice_: 
     assert looks > 10
     assert 8 * CONTEXT < most <= 8 * CONTEXT + 1000 * MIB
     assert slice_.stats.devices[0].denied_limit >= 8
+
+
+def test_threads_that_free_everything_leave_the_books_as_they_were(machine: Machine, slice_: Slice) -> None:
+    program = machine.compile_program("memory_threads", flags=(f"-L{LIBRARIES}", "-l:libcuda.so.1"))
+    idle = in_use(machine)
+    slice_.update(memory_limit=1000 * MIB)
+    process = subprocess.Popen(
+        [program, "12", "400"],
+        env=machine.inside(slice_),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "waiting\n", process.stderr
+    card = slice_.stats.devices[0]
+    assert card.used == CONTEXT
+    assert in_use(machine) - idle == CONTEXT
+    assert card.denied_limit > 0
+    assert card.peak_bytes <= 1000 * MIB
+    assert (card.hook_errors, card.allocations - card.frees) == (0, 0)
+    assert process.communicate("x", timeout=30)[1] == ""
