@@ -17,11 +17,13 @@ of other owners and junk become observations with a state, and are never followe
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,6 +45,7 @@ from weir.errors import HostError
 
 STATES = ("live", "stale", "orphan", "corrupt", "version_mismatch")
 _MAX_IDENTITY = 64 << 10
+_UNFINISHED_SECONDS = 60.0  # making a directory takes milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,19 @@ def remove(path: Path) -> None:
     except FileNotFoundError:
         return
     shutil.rmtree(doomed, ignore_errors=True)
+
+
+def sweep(root: Path, now: float | None = None) -> list[Path]:
+    """Remove the directories of slices in which nobody lives, and what unfinished makers left behind."""
+    stale = [one.path for one in observe(root) if one.state == "stale"]
+    for path in stale:
+        remove(path)
+    before = (time.time() if now is None else now) - _UNFINISHED_SECONDS
+    for path in slices_root(root).glob(".*"):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime < before:
+                shutil.rmtree(path)
+    return stale
 
 
 def hold(path: Path) -> int:

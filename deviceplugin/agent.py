@@ -1,0 +1,165 @@
+"""The agent's work: publishes time slots, holds ledgers against NVML, removes stale slice directories.
+
+One tick at a time, for whoever is the agent (office.py). All state that matters is in the pages: a new agent
+goes on from them. Every field it writes carries a deadline, so without any agent the quotas alone hold. What
+is decided is decided in slots.py and reconcile.py; here it is read and written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from deviceplugin import reconcile, slots
+from deviceplugin.contexts import context_bytes
+from limiter import layout, writer
+from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError
+from limiter.slices import Observation, observe, sweep
+from weir.nvml import Nvml
+
+MS = 1_000_000
+RECONCILE_EVERY = 1_000 * MS
+SLOT_LIFE = 1_000 * MS  # ten ticks: a slow agent loses no slot, a dead one blocks nobody for longer
+UNACCOUNTED_LIFE = 5_000 * MS
+
+Key = tuple[Path, int]  # a slice directory and the card's place in it
+
+
+@dataclass
+class Figures:
+    """What the last reconciliation found; kept between ticks, lost without harm at a hand-over."""
+
+    at: int = 0
+    unaccounted: dict[Key, int] = field(default_factory=dict)
+    contexts: dict[str, int] = field(default_factory=dict)
+    seen: reconcile.SeenTwice[Key] = field(default_factory=reconcile.SeenTwice)
+    candidates: dict[str, int] = field(default_factory=dict)
+
+
+class Agent:
+    """The work itself, one tick at a time; the caller holds the lock."""
+
+    def __init__(self, box: Path, nvml: Nvml, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._box = box
+        self._nvml = nvml
+        self._clock = clock
+        self._activity: slots.Activity[Key] = slots.Activity()
+        self._figures = Figures()
+
+    def tick(self) -> None:
+        """Look at every slice once and write what has changed for it. Raises what NVML raises."""
+        now = self._clock()
+        if now - self._figures.at >= RECONCILE_EVERY:
+            self._figures.at = now
+            sweep(self._box)
+            self._reconcile()
+        found = [one for one in observe(self._box, processes=False) if one.control and one.stats]
+        turns = self._turns(found, now)
+        for one in found:
+            self._write(one, turns, now)
+
+    def _turns(self, found: list[Observation], now: int) -> dict[Key, slots.Turn]:
+        cards: dict[bytes, list[slots.Tenant[Key]]] = defaultdict(list)
+        for key, control, page, stats in _devices(found):
+            busy = self._activity.busy(key, stats.launches, stats.waiting, stats.longest_kernel, now)
+            limit = control.core_limit  # not what is in force: a loan must not lead to a larger one
+            burst = page.policy == layout.Policy.BURST
+            cards[control.uuid].append(slots.Tenant(key, limit, busy, burst, stats.longest_kernel))
+        self._activity.forget({tenant.key for card in cards.values() for tenant in card})
+        return {key: turn for card in cards.values() for key, turn in slots.plan(card).items()}
+
+    def _write(self, one: Observation, turns: Mapping[Key, slots.Turn], now: int) -> None:
+        assert one.control is not None
+        devices = []
+        for index, control in enumerate(one.control.devices):
+            key = (one.path, index)
+            device = with_turn(control, turns.get(key, slots.Turn()), now)
+            devices.append(with_figures(device, self._figures, key, now))
+        if tuple(devices) != one.control.devices:
+            with contextlib.suppress(PageError):  # removed meanwhile, or not ours to repair
+                writer.update_control(one.path / "control", replace(one.control, devices=tuple(devices)))
+
+    def _reconcile(self) -> None:
+        before = {one.path: one.stats for one in observe(self._box)}
+        models = {gpu.uuid: gpu.name for gpu in self._nvml.gpus()}
+        shown = {uuid: {one.pid: one.used for one in self._nvml.processes(uuid)} for uuid in models}
+        excess: dict[Key, int] = {}
+        costs: dict[str, list[int]] = defaultdict(list)
+        for one in observe(self._box):
+            earlier = before.get(one.path)
+            if one.identity is None or one.stats is None or earlier is None:
+                continue
+            for index, share in enumerate(one.identity.devices):
+                here = shown.get(share.uuid, {})
+                excess[one.path, index] = reconcile.unaccounted(earlier, one.stats, index, here)
+                if (cost := reconcile.context_cost(earlier, one.stats, index, here)) is not None:
+                    costs[share.uuid].append(cost)
+        self._figures.unaccounted = self._figures.seen.confirm(excess)
+        self._correct_contexts({uuid: min(found) for uuid, found in costs.items()}, models)
+
+    def _correct_contexts(self, costs: Mapping[str, int], models: Mapping[str, str]) -> None:
+        """A cost counts once it was the same twice in a row, and is in the order of what contexts cost."""
+        for uuid, cost in costs.items():
+            usual = context_bytes(models[uuid])
+            agreed = self._figures.candidates.get(uuid) == cost and usual // 8 <= cost <= usual * 4
+            if agreed and cost < self._figures.contexts.get(uuid, layout.NO_LIMIT):
+                self._figures.contexts[uuid] = cost
+        self._figures.candidates = dict(costs)
+
+
+def with_turn(control: ControlDevice, turn: slots.Turn, now: int) -> ControlDevice:
+    """The control fields for this turn. Deadlines are renewed at half their life, so pages rest meanwhile.
+
+    A share above the core limit is lent; one that caps a slice without a limit is a lease.
+    """
+    lent = turn.share if control.core_limit < layout.FULL_CORES else 0
+    capped = turn.share if turn.share and not lent else layout.FULL_CORES
+    wanted = replace(
+        control,
+        slot_frame=turn.frame,
+        slot_offset=turn.offset,
+        slot_length=turn.length,
+        loan_core_limit=lent,
+        lease_core_limit=capped,
+    )
+    deadlines = (
+        ("slot_deadline", turn.frame > 0),
+        ("loan_deadline", lent > 0),
+        ("lease_deadline", capped < layout.FULL_CORES),
+    )
+    return replace(
+        wanted,
+        **{name: _renewed(getattr(control, name), now, SLOT_LIFE) if on else 0 for name, on in deadlines},
+    )
+
+
+def with_figures(control: ControlDevice, figures: Figures, key: Key, now: int) -> ControlDevice:
+    """The control fields that reconciliation found: bytes unaccounted for, and what a context costs."""
+    excess = figures.unaccounted.get(key, 0)
+    deadline = _renewed(control.unaccounted_deadline, now, UNACCOUNTED_LIFE) if excess else 0
+    cost = next(
+        (cost for uuid, cost in figures.contexts.items() if _same_card(uuid, control.uuid)),
+        control.context_bytes,
+    )
+    return replace(control, unaccounted=excess, unaccounted_deadline=deadline, context_bytes=cost)
+
+
+def _same_card(text: str, raw: bytes) -> bool:
+    return text.partition("-")[2].replace("-", "") == raw.hex()
+
+
+def _renewed(deadline: int, now: int, life: int) -> int:
+    return deadline if now + life // 2 < deadline <= now + life else now + life
+
+
+def _devices(
+    found: list[Observation],
+) -> Iterator[tuple[Key, ControlDevice, ControlPage, DeviceStats]]:
+    for one in found:
+        if one.control and one.stats:
+            for index, pair in enumerate(zip(one.control.devices, one.stats.devices, strict=True)):
+                yield (one.path, index), pair[0], one.control, pair[1]

@@ -1,0 +1,79 @@
+"""Who is the agent: a thread in every supervisor that ticks while it holds the box's lock.
+
+The lock is a flock, which the kernel drops however its holder dies; the others find it free at their next
+tick. A supervisor that is about to be stopped (Ctrl-Z) resigns first, for a stopped agent helps nobody.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from pathlib import Path
+from typing import Protocol
+
+TICK = 0.1  # seconds
+
+
+class Worker(Protocol):
+    """What the agent does at each tick."""
+
+    def tick(self) -> None:
+        """One look; may raise anything."""
+
+
+class Office:
+    """Runs a worker in a thread whenever this process holds the lock. A context manager."""
+
+    def __init__(self, box: Path, worker: Worker, period: float = TICK) -> None:
+        self._worker = worker
+        self._period = period
+        self._lock = os.open(box / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._ending = threading.Event()
+        self._away = threading.Event()
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name="agent", daemon=True)
+        self.held = False
+        self.problem = ""  # of the last tick; a worker that fails is asked again at the next
+
+    def __enter__(self) -> Office:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join(timeout=5)  # a driver call that hangs must not keep a finished program from ending
+        os.close(self._lock)
+
+    def resign(self) -> None:
+        """Give the lock to whoever wants it, until `resume`."""
+        self._away.set()
+        with self._turn:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            self.held = False
+
+    def resume(self) -> None:
+        """Stand for the office again."""
+        self._away.clear()
+
+    def _work(self) -> None:
+        while not self._ending.wait(self._period):
+            with self._turn:
+                if not self._away.is_set() and self._elected():
+                    self._tick()
+
+    def _elected(self) -> bool:
+        if not self.held:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            self.held = True
+        return True
+
+    def _tick(self) -> None:
+        try:
+            self._worker.tick()
+            self.problem = ""
+        except Exception as error:  # the driver may fail, a slice may vanish: neither may end the agent
+            self.problem = f"{type(error).__name__}: {error}"

@@ -1,0 +1,66 @@
+"""Holds the ledgers against NVML: what the card shows of a slice's processes beyond what they accounted for.
+
+Pure. The ledger and NVML are never read at the same instant, so a slice's ledger is read before and after,
+the larger figure counts, and a difference must be seen twice in a row: an allocation under way is no overrun.
+NVML leaves managed memory out, and so does the comparison. Process IDs that NVML does not know (another PID
+namespace) say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from limiter import layout
+from limiter.ledger import Held
+from limiter.pages import StatsPage
+
+K = TypeVar("K", bound=Hashable)
+
+
+def unaccounted(before: StatsPage, after: StatsPage, device: int, shown: Mapping[int, int]) -> int:
+    """Bytes that NVML shows for the processes that lived through both looks, and their ledgers do not."""
+    first = {one.pid: one.devices[device] for one in before.processes}
+    excess = sum(
+        shown[one.pid] - max(_accounted(one.devices[device]), _accounted(first[one.pid]))
+        for one in after.processes
+        if one.pid in shown and one.pid in first
+    )
+    return max(0, excess)
+
+
+def context_cost(before: StatsPage, after: StatsPage, device: int, shown: Mapping[int, int]) -> int | None:
+    """The least that NVML shows beyond what a process allocated, among those at rest with a context."""
+    first = {one.pid: one.devices[device] for one in before.processes}
+    costs = [
+        shown[one.pid] - _accounted(held) + held.kind_bytes[layout.Kind.CONTEXT]
+        for one in after.processes
+        if (held := one.devices[device]) == first.get(one.pid)
+        and one.pid in shown
+        and held.kind_bytes[layout.Kind.CONTEXT]
+    ]
+    return min(costs, default=None)
+
+
+def strangers(shown: Mapping[int, int], slices: Iterable[StatsPage]) -> dict[int, int]:
+    """Processes on the card, with their bytes, that have no slot in any slice."""
+    known = {process.pid for page in slices for process in page.processes}
+    return {pid: used for pid, used in shown.items() if pid not in known}
+
+
+def _accounted(held: Held) -> int:
+    return held.used - held.kind_bytes[layout.Kind.MANAGED]
+
+
+@dataclass
+class SeenTwice(Generic[K]):
+    """Lets a figure through only as far as two looks in a row agree on it."""
+
+    _last: dict[K, int] = field(default_factory=dict)
+
+    def confirm(self, figures: Mapping[K, int]) -> dict[K, int]:
+        """The smaller of each figure and its predecessor; 0 for one that was never seen before."""
+        confirmed = {key: min(figure, self._last.get(key, 0)) for key, figure in figures.items()}
+        self._last = dict(figures)
+        return confirmed
