@@ -11,13 +11,18 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hatch_build
 from simgpu.load import PROGRAM
-from simgpu.machines import simulate
+from simgpu.machines import LIBRARIES, simulate
+
+PROGRAMS = Path(__file__).parent / "programs"
+ENGINE = hatch_build.ROOT / "simgpu/src/engine"
 
 ASK = """
 import json, pynvml as n
@@ -143,3 +148,40 @@ def eventually() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.05)
 
     return wait
+
+
+CompileC = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> CompileC:
+    """Compiles programs/NAME.c: against the simulated libcuda, or with the engine's own sources in it.
+
+    `compile_c("graphs")`, `compile_c("timeline", engine=True)`; each once a session.
+    """
+    directory = tmp_path_factory.mktemp("programs")
+
+    @cache
+    def compiled(name: str, engine: bool = False) -> Path:
+        output = directory / name
+        sources = [PROGRAMS / f"{name}.c", *(sorted(ENGINE.glob("*.c")) if engine else [])]
+        libraries = [] if engine else [str(LIBRARIES / "libcuda.so.1")]
+        includes = [
+            f"-I{PROGRAMS}",
+            f"-I{ENGINE}",
+            *(f"-isystem{one}" for one in hatch_build.include_directories()),
+        ]
+        command = [
+            *hatch_build.compiler(),
+            "-std=gnu17",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            *includes,
+        ]
+        subprocess.run([*command, "-o", output, *sources, *libraries, "-lpthread"], check=True)
+        return output
+
+    return compiled

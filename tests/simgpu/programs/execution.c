@@ -1,0 +1,456 @@
+/*
+ * Contexts, modules, launches, streams, events and host functions, as a program sees them.
+ *
+ * Orders are told by events on the simulated timeline, behind a first kernel that keeps the card busy until all
+ * is queued; so a slow host changes no result.
+ */
+#include "client.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+#define HEAD_START (200 * MS)
+
+static void nothing_but_init(void)
+{
+    REQUIRE(cuInit(0) == CUDA_SUCCESS);
+}
+
+static void calls_before_init_are_refused(void)
+{
+    int count;
+    CUcontext none;
+    EQUAL(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+    EQUAL(cuCtxGetCurrent(&none), CUDA_ERROR_NOT_INITIALIZED);
+    EQUAL(cuInit(1), CUDA_ERROR_INVALID_VALUE);
+    OK(cuDriverGetVersion(&count));
+    EQUAL(count, 13000);
+}
+
+static void errors_have_names(void)
+{
+    const char *text;
+    OK(cuGetErrorName(CUDA_ERROR_OUT_OF_MEMORY, &text));
+    REQUIRE(strcmp(text, "CUDA_ERROR_OUT_OF_MEMORY") == 0);
+    OK(cuGetErrorString(CUDA_ERROR_NOT_READY, &text));
+    REQUIRE(strcmp(text, "device not ready") == 0);
+    EQUAL(cuGetErrorName((CUresult)12345, &text), CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(text == NULL);
+}
+
+/* ---- contexts ---- */
+
+static void contexts_stack_and_can_be_destroyed(void)
+{
+    CUcontext first, second, current;
+    CUdevice device;
+    OK(cuInit(0));
+    EQUAL(cuCtxSynchronize(), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuCtxCreate(&first, NULL, CU_CTX_SCHED_BLOCKING_SYNC, 0));
+    OK(cuCtxCreate(&second, NULL, 0, 0));
+    OK(cuCtxGetCurrent(&current));
+    REQUIRE(current == second);
+    OK(cuCtxPopCurrent(&current));
+    OK(cuCtxGetCurrent(&current));
+    REQUIRE(current == first);
+    OK(cuCtxSetCurrent(second));
+    OK(cuCtxDestroy(first));
+    OK(cuCtxSynchronize());
+    OK(cuCtxDestroy(second));
+    EQUAL(cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
+    EQUAL(cuCtxPushCurrent(first), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    EQUAL(cuCtxCreate(&first, NULL, 0, 7), CUDA_ERROR_INVALID_DEVICE);
+}
+
+static void a_context_destroyed_elsewhere_reads_as_destroyed(void)
+{
+    CUcontext other;
+    start();
+    OK(cuCtxPopCurrent(NULL));
+    OK(cuCtxPushCurrent(context));
+    OK(cuCtxPushCurrent(context));
+    OK(cuCtxDestroy(context)); /* leaves the stack once only */
+    EQUAL(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cuCtxGetCurrent(&other));
+    REQUIRE(other == context);
+}
+
+static void the_primary_context_is_counted(void)
+{
+    CUcontext first, second;
+    unsigned flags;
+    int active;
+    size_t before, with, after, total;
+    OK(cuInit(0));
+    OK(cuCtxCreate(&context, NULL, 0, 0));
+    OK(cuMemGetInfo(&before, &total));
+    OK(cuDevicePrimaryCtxRetain(&first, 0));
+    OK(cuDevicePrimaryCtxRetain(&second, 0));
+    REQUIRE(first == second);
+    OK(cuMemGetInfo(&with, &total));
+    EQUAL(before - with, 518ull << 20);
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    EQUAL(active, 1);
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    EQUAL(active, 0);
+    EQUAL(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuMemGetInfo(&after, &total));
+    EQUAL(after, before);
+    EQUAL(cuCtxPushCurrent(first), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cuDevicePrimaryCtxRetain(&second, 0));
+    REQUIRE(first == second);
+    OK(cuCtxPushCurrent(first));
+    OK(cuCtxSynchronize());
+}
+
+/* ---- modules and launches ---- */
+
+static void kernels_are_found_by_name(void)
+{
+    CUfunction function;
+    CUlibrary library;
+    CUkernel kernel;
+    const char *name;
+    size_t offset, size;
+    unsigned count;
+    start();
+    EQUAL(cuModuleGetFunction(&function, module, "in_a_comment"), CUDA_ERROR_NOT_FOUND);
+    EQUAL(cuModuleGetFunction(&function, module, "weir_spi"), CUDA_ERROR_NOT_FOUND);
+    OK(cuModuleGetFunctionCount(&count, module));
+    EQUAL(count, 3);
+    OK(cuModuleGetFunction(&function, module, "with_parameters"));
+    OK(cuFuncGetParamInfo(function, 1, &offset, &size));
+    EQUAL(offset, 8);
+    EQUAL(size, 8);
+    OK(cuFuncGetParamInfo(function, 2, &offset, &size));
+    EQUAL(offset, 16);
+    EQUAL(size, 48);
+    OK(cuFuncGetParamInfo(function, 3, &offset, &size));
+    EQUAL(offset, 64);
+    EQUAL(cuFuncGetParamInfo(function, 4, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "plain"));
+    OK(cuKernelGetName(&name, kernel));
+    REQUIRE(strcmp(name, "plain") == 0);
+    EQUAL(cuLibraryGetKernel(&kernel, library, "absent"), CUDA_ERROR_NOT_FOUND);
+    OK(cuLibraryGetKernel(&kernel, library, "plain"));
+    OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
+    EQUAL(cuModuleLoadData(&module, "int main;"), CUDA_ERROR_INVALID_IMAGE);
+    EQUAL(cuModuleLoad(&module, "/nonexistent"), CUDA_ERROR_FILE_NOT_FOUND);
+}
+
+static void a_variable_of_a_module_has_memory(void)
+{
+    CUdeviceptr address;
+    size_t size;
+    char written[96], read[96];
+    start();
+    OK(cuModuleGetGlobal(&address, &size, module, "table"));
+    EQUAL(size, 96);
+    memset(written, 42, sizeof(written));
+    OK(cuMemcpyHtoD(address, written, size));
+    OK(cuMemcpyDtoH(read, address, size));
+    REQUIRE(memcmp(written, read, size) == 0);
+    EQUAL(cuModuleGetGlobal(&address, &size, module, "weir_spin"), CUDA_ERROR_NOT_FOUND);
+}
+
+static void impossible_launches_are_refused(void)
+{
+    start();
+    uint64_t ns = 1;
+    void *p[] = {&ns};
+    EQUAL(cuLaunchKernel(spin_kernel, 0, 1, 1, 1, 1, 1, 0, 0, p, NULL), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuLaunchKernel(spin_kernel, 1, 1, 1, 1025, 1, 1, 0, 0, p, NULL), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuLaunchKernel(spin_kernel, 1, 1, 1, 64, 64, 1, 0, 0, p, NULL), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuLaunchKernel(spin_kernel, 1, 65536, 1, 1, 1, 1, 0, 0, p, NULL), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuLaunchKernel(spin_kernel, 1, 1, 1, 1, 1, 1, 1 << 20, 0, p, NULL), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, 0, p, NULL), CUDA_ERROR_INVALID_HANDLE);
+    EQUAL(cuLaunchCooperativeKernel(plain_kernel, 1 << 20, 1, 1, 1024, 1, 1, 0, 0, NULL),
+          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    OK(cuLaunchCooperativeKernel(plain_kernel, 132, 1, 1, 1024, 1, 1, 0, 0, NULL));
+}
+
+static void every_way_to_launch_takes_the_time_it_says(void)
+{
+    start();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent at[5];
+    uint64_t ns = 3 * MS;
+    void *p[] = {&ns};
+    size_t size = sizeof(ns);
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &ns, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+    CUlaunchConfig config = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1,
+                             .blockDimZ = 1, .hStream = stream};
+    for (int i = 0; i < 5; i++)
+        at[i] = new_event();
+    OK(spin(stream, HEAD_START));
+    OK(cuEventRecord(at[0], stream));
+    OK(cuLaunchKernel(spin_kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra));
+    OK(cuEventRecord(at[1], stream));
+    OK(cuLaunchKernelEx(&config, spin_kernel, p, NULL));
+    OK(cuEventRecord(at[2], stream));
+    OK(cuLaunchCooperativeKernel(spin_kernel, 1, 1, 1, 1, 1, 1, 0, stream, p));
+    OK(cuEventRecord(at[3], stream));
+    OK(cuLaunchKernel(plain_kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+    OK(cuEventRecord(at[4], stream));
+    for (int i = 0; i < 3; i++)
+        EQUAL(between(at[i], at[i + 1]), 3000);
+    EQUAL(between(at[3], at[4]), 2);
+}
+
+static void a_full_queue_makes_the_launch_wait(void)
+{
+    start();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    uint64_t before = clock_ns();
+    for (int i = 0; i < 2048; i++)
+        OK(spin(stream, 100000));
+    REQUIRE(clock_ns() - before > 100 * MS); /* at least 1,024 of them were over */
+    EQUAL(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamQuery(stream));
+    REQUIRE(clock_ns() - before >= 2048 * 100000);
+}
+
+/* ---- streams ---- */
+
+/* Queue 10 ms in the first stream, then 1 ms in the second: how long after the first's start is each over? */
+static void race(CUstream first, CUstream second, long *first_end, long *second_end)
+{
+    CUevent begin = new_event(), one = new_event(), two = new_event(), gate = new_event();
+    CUstream head = new_stream(CU_STREAM_NON_BLOCKING);
+    OK(spin(head, HEAD_START));
+    OK(cuEventRecord(gate, head));
+    OK(cuStreamWaitEvent(first, gate, 0));
+    OK(cuEventRecord(begin, first));
+    OK(spin(first, 10 * MS));
+    OK(cuEventRecord(one, first));
+    OK(cuEventRecord(two, second));
+    *first_end = between(begin, one);
+    *second_end = between(begin, two);
+}
+
+static void the_legacy_stream_waits_for_blocking_streams_and_they_for_it(void)
+{
+    long first, second;
+    start();
+    CUstream blocking = new_stream(CU_STREAM_DEFAULT), free_running = new_stream(CU_STREAM_NON_BLOCKING);
+    race(CU_STREAM_LEGACY, blocking, &first, &second);
+    EQUAL(second, 10000);
+    race(blocking, NULL, &first, &second);
+    EQUAL(second, 10000);
+    race(blocking, CU_STREAM_PER_THREAD, &first, &second);
+    REQUIRE(second < 0);
+    race(CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, &first, &second);
+    EQUAL(second, 10000);
+    race(CU_STREAM_LEGACY, free_running, &first, &second);
+    REQUIRE(second < 0); /* it was over before the first even began */
+    race(free_running, CU_STREAM_LEGACY, &first, &second);
+    REQUIRE(second < 0);
+}
+
+static void waiting_for_the_legacy_stream_waits_for_blocking_streams(void)
+{
+    start();
+    CUstream blocking = new_stream(CU_STREAM_DEFAULT), free_running = new_stream(CU_STREAM_NON_BLOCKING);
+    OK(spin(blocking, 20 * MS));
+    OK(spin(free_running, 300 * MS));
+    EQUAL(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+    OK(cuStreamSynchronize(NULL));
+    OK(cuStreamQuery(blocking));
+    EQUAL(cuStreamQuery(free_running), CUDA_ERROR_NOT_READY);
+    OK(cuCtxSynchronize());
+    OK(cuStreamQuery(free_running));
+}
+
+static void a_stream_waits_for_an_event(void)
+{
+    start();
+    CUstream first = new_stream(CU_STREAM_NON_BLOCKING), second = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent begin = new_event(), middle = new_event(), end = new_event();
+    OK(spin(first, HEAD_START));
+    OK(cuEventRecord(begin, first));
+    OK(spin(first, 5 * MS));
+    OK(cuEventRecord(middle, first));
+    OK(cuStreamWaitEvent(second, middle, 0));
+    OK(spin(second, 2 * MS));
+    OK(cuEventRecord(end, second));
+    EQUAL(between(begin, end), 7000);
+    EQUAL(between(end, begin), -7000);
+}
+
+static void streams_say_what_they_are(void)
+{
+    start();
+    CUstream stream;
+    CUcontext of;
+    CUdevice device;
+    int priority, least, greatest;
+    unsigned flags;
+    unsigned long long id, other;
+    OK(cuCtxGetStreamPriorityRange(&least, &greatest));
+    OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 100));
+    OK(cuStreamGetPriority(stream, &priority));
+    EQUAL(priority, greatest);
+    OK(cuStreamGetFlags(stream, &flags));
+    EQUAL(flags, CU_STREAM_NON_BLOCKING);
+    OK(cuStreamGetCtx(stream, &of));
+    REQUIRE(of == context);
+    OK(cuStreamGetDevice(stream, &device));
+    EQUAL(device, 0);
+    OK(cuStreamGetId(stream, &id));
+    OK(cuStreamGetId(NULL, &other));
+    REQUIRE(id != other);
+    OK(cuStreamDestroy(stream));
+    EQUAL(cuStreamCreate(&stream, 99), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuStreamDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void *own_stream_id(void *id)
+{
+    OK(cuCtxSetCurrent(context));
+    OK(cuStreamGetId(CU_STREAM_PER_THREAD, id));
+    return NULL;
+}
+
+static void each_thread_has_its_own_default_stream(void)
+{
+    unsigned long long mine, again, others;
+    pthread_t thread;
+    start();
+    OK(cuStreamGetId(CU_STREAM_PER_THREAD, &mine));
+    OK(cuStreamGetId(CU_STREAM_PER_THREAD, &again));
+    EQUAL(mine, again);
+    for (int i = 0; i < 3000; i++) { /* more than there are channels: a thread's goes with it */
+        OK(pthread_create(&thread, NULL, own_stream_id, &others));
+        OK(pthread_join(thread, NULL));
+        REQUIRE(others != mine);
+    }
+}
+
+/* ---- events ---- */
+
+static void events_tell_what_is_done(void)
+{
+    float ms;
+    CUevent untimed;
+    start();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent first = new_event(), second = new_event();
+    OK(cuEventQuery(first)); /* never recorded: nothing to wait for */
+    OK(cuEventSynchronize(first));
+    EQUAL(cuEventElapsedTime(&ms, first, second), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuEventRecord(first, stream));
+    OK(spin(stream, HEAD_START));
+    OK(cuEventRecord(second, stream));
+    EQUAL(cuEventQuery(second), CUDA_ERROR_NOT_READY);
+    EQUAL(cuEventElapsedTime(&ms, first, second), CUDA_ERROR_NOT_READY);
+    OK(cuEventSynchronize(second));
+    OK(cuEventElapsedTime(&ms, first, second));
+    REQUIRE(ms >= 200);
+    OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(untimed, stream));
+    OK(cuEventSynchronize(untimed));
+    EQUAL(cuEventElapsedTime(&ms, first, untimed), CUDA_ERROR_INVALID_HANDLE);
+    EQUAL(cuEventCreate(&untimed, 0x100), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuEventRecord(NULL, stream), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void an_event_destroyed_while_queued_still_orders(void)
+{
+    start();
+    CUstream first = new_stream(CU_STREAM_NON_BLOCKING), second = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent gate = new_event();
+    OK(spin(first, HEAD_START));
+    OK(cuEventRecord(gate, first));
+    OK(cuStreamWaitEvent(second, gate, 0));
+    OK(cuEventDestroy(gate));
+    for (int i = 0; i < 100; i++)
+        OK(cuEventRecord(new_event(), second)); /* none of them gets its slot */
+    EQUAL(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+    OK(cuStreamSynchronize(second));
+    OK(cuStreamQuery(first));
+}
+
+/* ---- the host's own code ---- */
+
+static int order[8];
+static _Atomic int ran;
+
+static void note(void *which)
+{
+    order[ran++] = (int)(intptr_t)which;
+}
+
+static void note_callback(CUstream stream, CUresult status, void *which)
+{
+    OK(status);
+    REQUIRE(stream != NULL);
+    note(which);
+}
+
+static void host_functions_run_in_the_streams_order(void)
+{
+    start();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    OK(spin(stream, 20 * MS));
+    OK(cuLaunchHostFunc(stream, note, (void *)1));
+    OK(spin(stream, MS));
+    OK(cuStreamAddCallback(stream, note_callback, (void *)2, 0));
+    OK(cuLaunchHostFunc(stream, note, (void *)3));
+    EQUAL(ran, 0);
+    OK(cuStreamSynchronize(stream));
+    EQUAL(ran, 3);
+    for (int i = 0; i < 3; i++)
+        EQUAL(order[i], i + 1);
+    EQUAL(cuLaunchHostFunc(stream, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- forks ---- */
+
+static void a_forks_child_is_not_initialised(void)
+{
+    start();
+    OK(spin(NULL, MS));
+    pid_t child = fork();
+    if (child == 0) {
+        int count;
+        CUstream stream;
+        EQUAL(cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
+        EQUAL(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+        EQUAL(cuStreamCreate(&stream, 0), CUDA_ERROR_NOT_INITIALIZED);
+        EQUAL(spin(NULL, MS), CUDA_ERROR_NOT_INITIALIZED);
+        EQUAL(cuCtxDestroy(context), CUDA_ERROR_NOT_INITIALIZED);
+        exit(0);
+    }
+    int status;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    EQUAL(status, 0);
+    OK(cuCtxSynchronize()); /* the parent goes on */
+}
+
+static void a_child_forked_before_init_is_a_process_of_its_own(void)
+{
+    pid_t child = fork();
+    start();
+    OK(spin(NULL, MS));
+    OK(cuCtxSynchronize());
+    if (child == 0)
+        exit(0);
+    int status;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    EQUAL(status, 0);
+}
+
+CASES(CASE(nothing_but_init) CASE(calls_before_init_are_refused) CASE(errors_have_names)
+      CASE(contexts_stack_and_can_be_destroyed) CASE(a_context_destroyed_elsewhere_reads_as_destroyed)
+      CASE(the_primary_context_is_counted) CASE(kernels_are_found_by_name) CASE(a_variable_of_a_module_has_memory)
+      CASE(impossible_launches_are_refused) CASE(every_way_to_launch_takes_the_time_it_says)
+      CASE(a_full_queue_makes_the_launch_wait)
+      CASE(the_legacy_stream_waits_for_blocking_streams_and_they_for_it)
+      CASE(waiting_for_the_legacy_stream_waits_for_blocking_streams) CASE(a_stream_waits_for_an_event)
+      CASE(streams_say_what_they_are) CASE(each_thread_has_its_own_default_stream) CASE(events_tell_what_is_done)
+      CASE(an_event_destroyed_while_queued_still_orders) CASE(host_functions_run_in_the_streams_order)
+      CASE(a_forks_child_is_not_initialised) CASE(a_child_forked_before_init_is_a_process_of_its_own))

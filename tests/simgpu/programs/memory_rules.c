@@ -1,0 +1,361 @@
+/*
+ * What CUDA promises about memory, one case each: who may free what, when bytes are charged, what is refused.
+ *
+ * Each case runs alone in a process on a fresh machine. What it does not do: copies (memory_copies.c) and
+ * sharing between processes (memory_share.c).
+ */
+#include <pthread.h>
+
+#include "card.h"
+
+static const CUmemLocation card = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+
+static CUcontext new_context(CUdevice device)
+{
+    CUcontext context;
+#if CUDA_VERSION >= 13000
+    OK(cuCtxCreate(&context, NULL, 0, device));
+#else
+    OK(cuCtxCreate(&context, 0, device));
+#endif
+    return context;
+}
+
+/* ---- sync ---- */
+
+static void a_full_card_refuses_exactly_what_does_not_fit(void)
+{
+    CUdeviceptr first, pointer;
+    size_t left, total;
+    void *host;
+    open_card();
+    OK(cuMemAlloc(&first, 2 * MIB));
+    for (uint64_t step = 4096 * MIB; step >= 2 * MIB; step /= 2)
+        while (!cuMemAlloc(&pointer, step))
+            ;
+    OK(cuMemGetInfo(&left, &total));
+    EQUAL(total, 143155 * MIB);
+    REQUIRE(left < 2 * MIB);
+    EQUAL(cuMemAlloc(&pointer, 512), CUDA_ERROR_OUT_OF_MEMORY); /* a new block would be needed */
+    OK(cuMemHostAlloc(&host, 64 * MIB, 0)); /* the host is not full */
+    OK(cuMemFree(first));
+    OK(cuMemAlloc(&pointer, 512));
+}
+
+static void a_refused_request_is_not_charged(void)
+{
+    CUdeviceptr pointer = 42;
+    CUarray array;
+    CUmemGenericAllocationHandle handle;
+    CUDA_ARRAY3D_DESCRIPTOR shape = {
+        .Width = 1 << 18, .Height = 1 << 18, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = card};
+    open_card();
+    EQUAL(cuMemAlloc(&pointer, 143155 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemAlloc(&pointer, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemAllocManaged(&pointer, 143155 * MIB, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemAllocAsync(&pointer, 143155 * MIB, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuArray3DCreate(&array, &shape), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemCreate(&handle, 143156 * MIB, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemAlloc(&pointer, 0), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemAlloc(NULL, 512), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(pointer, 42);
+    EQUAL(card_used(), CONTEXT);
+    EQUAL(process_used(), CONTEXT);
+}
+
+static void *free_it(void *pointer)
+{
+    new_context(0);
+    OK(cuMemFree((CUdeviceptr)pointer));
+    return NULL;
+}
+
+static void memory_is_freed_from_any_thread_and_context(void)
+{
+    CUdeviceptr pointer;
+    pthread_t thread;
+    open_card();
+    OK(cuMemAlloc(&pointer, 8 * MIB));
+    pthread_create(&thread, NULL, free_it, (void *)pointer);
+    pthread_join(thread, NULL);
+    EQUAL(card_used(), 2 * CONTEXT);
+}
+
+static void freeing_on_another_current_card_credits_the_right_one(void)
+{
+    CUdeviceptr pointer;
+    CUcontext first = open_card();
+    OK(cuMemAlloc(&pointer, 8 * MIB));
+    new_context(1);
+    OK(cuMemFree(pointer));
+    EQUAL(card_used(), CONTEXT);
+    OK(cuCtxSetCurrent(first));
+    EQUAL(card_used(), CONTEXT);
+}
+
+static void what_is_not_an_allocation_cannot_be_freed(void)
+{
+    CUdeviceptr pointer;
+    int local;
+    open_card();
+    OK(cuMemAlloc(&pointer, 4096));
+    EQUAL(cuMemFree(pointer + 512), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemFree((CUdeviceptr)&local), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemFreeAsync(pointer, NULL), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemFreeHost(&local), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemFree(0));
+    OK(cuMemFree(pointer));
+    EQUAL(cuMemFree(pointer), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_context_that_ends_takes_its_memory_along(void)
+{
+    CUdeviceptr pointer;
+    CUarray array;
+    void *host;
+    CUDA_ARRAY_DESCRIPTOR shape = {.Width = 1 << 20, .Height = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    CUcontext kept = open_card(), ended = new_context(0);
+    OK(cuMemAlloc(&pointer, 4096));
+    OK(cuMemAlloc(&pointer, 8 * MIB));
+    OK(cuMemAllocManaged(&pointer, 8 * MIB, CU_MEM_ATTACH_GLOBAL));
+    OK(cuArrayCreate(&array, &shape));
+    OK(cuMemAllocHost(&host, 4096));
+    EQUAL(card_used(), 2 * CONTEXT + 34 * MIB);
+    OK(cuCtxDestroy(ended));
+    OK(cuCtxSetCurrent(kept));
+    EQUAL(card_used(), CONTEXT);
+    EQUAL(cuMemFree(pointer), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void queries_answer_with_either_pointer_missing(void)
+{
+    CUdeviceptr pointer, base;
+    size_t size, left;
+    open_card();
+    OK(cuMemAlloc(&pointer, 4096));
+    OK(cuMemGetInfo(NULL, &size));
+    OK(cuMemGetInfo(&left, NULL));
+    EQUAL(size - left, CONTEXT + 2 * MIB);
+    OK(cuMemGetAddressRange(&base, NULL, pointer + 100));
+    OK(cuMemGetAddressRange(NULL, &size, pointer + 100));
+    EQUAL(base, pointer);
+    EQUAL(size, 4096);
+    EQUAL(cuMemGetAddressRange(&base, &size, pointer + 4096), CUDA_ERROR_NOT_FOUND);
+}
+
+/* ---- pools ---- */
+
+static uint64_t pool_value(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    cuuint64_t value = 0;
+    OK(cuMemPoolGetAttribute(pool, attribute, &value));
+    return value;
+}
+
+static void a_pool_keeps_up_to_its_threshold(void)
+{
+    CUmemoryPool pool, other;
+    CUdeviceptr one, two;
+    cuuint64_t threshold = 32 * MIB, zero = 0;
+    open_card();
+    OK(cuDeviceGetDefaultMemPool(&pool, 0));
+    OK(cuDeviceGetMemPool(&other, 0));
+    REQUIRE(pool == other);
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    OK(cuMemAllocAsync(&one, 20 * MIB, NULL));
+    OK(cuMemAllocAsync(&two, 20 * MIB, NULL));
+    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 64 * MIB);
+    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 40 * MIB);
+    OK(cuMemFreeAsync(one, NULL));
+    OK(cuMemFreeAsync(two, NULL));
+    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
+    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 40 * MIB);
+    OK(cuStreamSynchronize(NULL));
+    EQUAL(card_used(), CONTEXT + 32 * MIB);
+    OK(cuMemPoolTrimTo(pool, 0));
+    EQUAL(card_used(), CONTEXT);
+    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 64 * MIB);
+    EQUAL(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &threshold), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &zero));
+    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 0);
+    EQUAL(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_destroyed_pool_goes_with_its_last_allocation(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = card, .maxSize = 64 * MIB};
+    CUmemoryPool pool, current;
+    CUdeviceptr pointer, another;
+    open_card();
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuDeviceSetMemPool(0, pool));
+    OK(cuMemAllocAsync(&pointer, 33 * MIB, NULL));
+    EQUAL(cuMemAllocAsync(&another, 33 * MIB, NULL), CUDA_ERROR_OUT_OF_MEMORY); /* beyond maxSize */
+    OK(cuMemPoolDestroy(pool));
+    OK(cuDeviceGetMemPool(&current, 0));
+    REQUIRE(current != pool);
+    EQUAL(card_used(), CONTEXT + 64 * MIB);
+    OK(cuMemFreeAsync(pointer, NULL));
+    OK(cuCtxSynchronize());
+    EQUAL(card_used(), CONTEXT);
+}
+
+static void freed_pool_memory_is_used_again_in_stream_order(void)
+{
+    CUstream one, two;
+    CUdeviceptr first, again, elsewhere;
+    open_card();
+    OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAllocAsync(&first, 32 * MIB, one));
+    OK(cuMemsetD8Async(first, 1, 32 * MIB, one)); /* the free lies behind this */
+    for (int i = 0; i < 1000; i++)
+        OK(cuMemcpyDtoDAsync(first, first + 16 * MIB, 16 * MIB, one));
+    OK(cuMemFreeAsync(first, one));
+    OK(cuMemAllocAsync(&elsewhere, 32 * MIB, two));
+    OK(cuMemAllocAsync(&again, 32 * MIB, one));
+    REQUIRE(again == first && elsewhere != first);
+    OK(cuMemFreeAsync(again, one));
+    OK(cuStreamSynchronize(one));
+    EQUAL(card_used(), CONTEXT + 32 * MIB);
+}
+
+static void a_full_card_takes_back_what_pools_hold_unused(void)
+{
+    CUmemoryPool pool;
+    CUdeviceptr pointer;
+    cuuint64_t all = UINT64_MAX;
+    size_t left;
+    open_card();
+    OK(cuDeviceGetDefaultMemPool(&pool, 0));
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+    OK(cuMemAllocAsync(&pointer, 1024 * MIB, NULL));
+    OK(cuMemFreeAsync(pointer, NULL));
+    OK(cuCtxSynchronize());
+    EQUAL(card_used(), CONTEXT + 1024 * MIB);
+    OK(cuMemGetInfo(&left, NULL));
+    OK(cuMemAlloc(&pointer, left + 512 * MIB));
+    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
+}
+
+/* ---- mapped by hand ---- */
+
+static CUmemGenericAllocationHandle physical(size_t size)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = card};
+    CUmemGenericAllocationHandle handle;
+    OK(cuMemCreate(&handle, size, &prop, 0));
+    return handle;
+}
+
+static CUresult grant(CUdeviceptr pointer, size_t size)
+{
+    CUmemAccessDesc access = {.location = card, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return cuMemSetAccess(pointer, size, &access, 1);
+}
+
+static void physical_memory_stays_charged_while_anything_holds_it(void)
+{
+    CUdeviceptr range;
+    open_card();
+    CUmemGenericAllocationHandle handle = physical(4 * MIB), retained;
+    OK(cuMemAddressReserve(&range, 8 * MIB, 0, 0, 0));
+    OK(cuMemMap(range, 4 * MIB, 0, handle, 0));
+    OK(cuMemRelease(handle));
+    EQUAL(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(card_used(), CONTEXT + 4 * MIB); /* released while mapped */
+    OK(cuMemRetainAllocationHandle(&retained, (void *)(range + MIB)));
+    OK(cuMemUnmap(range, 4 * MIB));
+    EQUAL(card_used(), CONTEXT + 4 * MIB); /* unmapped while retained */
+    OK(cuMemRelease(retained));
+    EQUAL(card_used(), CONTEXT);
+}
+
+static void bytes_follow_the_handle_to_other_addresses(void)
+{
+    CUdeviceptr one, two;
+    open_card();
+    CUmemGenericAllocationHandle handle = physical(2 * MIB);
+    unsigned value = 0;
+    OK(cuMemAddressReserve(&one, 2 * MIB, 0, 0, 0));
+    OK(cuMemAddressReserve(&two, 2 * MIB, 0, 0, 0));
+    OK(cuMemMap(one, 2 * MIB, 0, handle, 0));
+    EQUAL(cuMemsetD32(one, 1, 1), CUDA_ERROR_INVALID_VALUE); /* no access yet */
+    OK(grant(one, 2 * MIB));
+    OK(cuMemsetD32(one + 8, 77, 1));
+    OK(cuMemUnmap(one, 2 * MIB));
+    EQUAL(cuMemsetD32(one, 1, 1), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemMap(two, 2 * MIB, 0, handle, 0));
+    OK(cuMemMap(one, 2 * MIB, 0, handle, 0)); /* at both addresses at once, charged once */
+    OK(grant(two, 2 * MIB));
+    OK(grant(one, 2 * MIB));
+    OK(cuMemcpyDtoH(&value, two + 8, 4));
+    EQUAL(value, 77);
+    OK(cuMemsetD32(one + 8, 78, 1));
+    OK(cuMemcpyDtoH(&value, two + 8, 4));
+    EQUAL(value, 78);
+    EQUAL(card_used(), CONTEXT + 2 * MIB);
+}
+
+static void a_mapping_is_handled_whole(void)
+{
+    CUdeviceptr range;
+    open_card();
+    CUmemGenericAllocationHandle one = physical(4 * MIB), two = physical(2 * MIB);
+    unsigned long long flags;
+    OK(cuMemAddressReserve(&range, 8 * MIB, 4 * MIB, 0, 0));
+    EQUAL(range % (4 * MIB), 0);
+    EQUAL(cuMemMap(range + 8 * MIB, 2 * MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE); /* not reserved */
+    EQUAL(cuMemMap(range, 4 * MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE);           /* larger than it is */
+    EQUAL(cuMemMap(range, MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemMap(range, 4 * MIB, 0, one, 0));
+    EQUAL(cuMemMap(range + 2 * MIB, 2 * MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE); /* taken */
+    OK(cuMemMap(range + 4 * MIB, 2 * MIB, 0, two, 0));
+    EQUAL(cuMemUnmap(range, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemUnmap(range, 8 * MIB), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(grant(range, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
+    OK(grant(range, 6 * MIB));
+    OK(cuMemsetD8(range + 3 * MIB, 5, 2 * MIB)); /* across both */
+    OK(cuMemGetAccess(&flags, &card, range + 5 * MIB));
+    EQUAL(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    EQUAL(cuMemAddressFree(range, 8 * MIB), CUDA_ERROR_INVALID_VALUE); /* still mapped */
+    OK(cuMemUnmap(range, 6 * MIB));
+    OK(cuMemAddressFree(range, 8 * MIB));
+    EQUAL(card_used(), CONTEXT + 6 * MIB);
+    OK(cuMemRelease(one));
+    OK(cuMemRelease(two));
+    EQUAL(card_used(), CONTEXT);
+}
+
+/* ---- first version ---- */
+
+CUresult cuMemAlloc_first(unsigned *pointer, unsigned size) __asm__("cuMemAlloc");
+CUresult cuMemcpyHtoD_first(unsigned to, const void *from, unsigned size) __asm__("cuMemcpyHtoD");
+CUresult cuMemcpyDtoH_first(void *to, unsigned from, unsigned size) __asm__("cuMemcpyDtoH");
+CUresult cuMemFree_first(unsigned pointer) __asm__("cuMemFree");
+
+static void the_first_version_has_pointers_of_32_bits(void)
+{
+    unsigned pointer, value = 9, back = 0;
+    open_card();
+    OK(cuMemAlloc_first(&pointer, 4096));
+    OK(cuMemcpyHtoD_first(pointer, &value, sizeof value));
+    OK(cuMemcpyDtoH_first(&back, pointer, sizeof back));
+    EQUAL(back, 9);
+    EQUAL(card_used(), CONTEXT + 2 * MIB);
+    OK(cuMemFree_first(pointer));
+    EQUAL(card_used(), CONTEXT);
+}
+
+CASES(CASE(a_full_card_refuses_exactly_what_does_not_fit) CASE(a_refused_request_is_not_charged)
+      CASE(memory_is_freed_from_any_thread_and_context)
+      CASE(freeing_on_another_current_card_credits_the_right_one)
+      CASE(what_is_not_an_allocation_cannot_be_freed) CASE(a_context_that_ends_takes_its_memory_along)
+      CASE(queries_answer_with_either_pointer_missing) CASE(a_pool_keeps_up_to_its_threshold)
+      CASE(a_destroyed_pool_goes_with_its_last_allocation)
+      CASE(freed_pool_memory_is_used_again_in_stream_order)
+      CASE(a_full_card_takes_back_what_pools_hold_unused)
+      CASE(physical_memory_stays_charged_while_anything_holds_it)
+      CASE(bytes_follow_the_handle_to_other_addresses) CASE(a_mapping_is_handled_whole)
+      CASE(the_first_version_has_pointers_of_32_bits))
