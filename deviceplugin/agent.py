@@ -17,7 +17,7 @@ from pathlib import Path
 from deviceplugin import reconcile, slots
 from deviceplugin.contexts import context_bytes
 from limiter import layout, writer
-from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError
+from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError, uuid_bytes
 from limiter.slices import Observation, observe, sweep
 from weir.nvml import Nvml
 
@@ -73,15 +73,17 @@ class Agent:
         return {key: turn for card in cards.values() for key, turn in slots.plan(card).items()}
 
     def _write(self, one: Observation, turns: Mapping[Key, slots.Turn], now: int) -> None:
-        assert one.control is not None
+        page = one.control
+        if page is None:
+            return
         devices = []
-        for index, control in enumerate(one.control.devices):
+        for index, control in enumerate(page.devices):
             key = (one.path, index)
             device = with_turn(control, turns.get(key, slots.Turn()), now)
             devices.append(with_figures(device, self._figures, key, now))
-        if tuple(devices) != one.control.devices:
+        if tuple(devices) != page.devices:
             with contextlib.suppress(PageError):  # removed meanwhile, or not ours to repair
-                writer.update_control(one.path / "control", replace(one.control, devices=tuple(devices)))
+                writer.update_control(one.path / "control", replace(page, devices=tuple(devices)))
 
     def _reconcile(self) -> None:
         before = {one.path: one.stats for one in observe(self._box)}
@@ -118,38 +120,32 @@ def with_turn(control: ControlDevice, turn: slots.Turn, now: int) -> ControlDevi
     """
     lent = turn.share if control.core_limit < layout.FULL_CORES else 0
     capped = turn.share if turn.share and not lent else layout.FULL_CORES
-    wanted = replace(
+    return replace(
         control,
         slot_frame=turn.frame,
         slot_offset=turn.offset,
         slot_length=turn.length,
+        slot_deadline=_renewed(control.slot_deadline, now, SLOT_LIFE) if turn.frame else 0,
         loan_core_limit=lent,
+        loan_deadline=_renewed(control.loan_deadline, now, SLOT_LIFE) if lent else 0,
         lease_core_limit=capped,
-    )
-    deadlines = (
-        ("slot_deadline", turn.frame > 0),
-        ("loan_deadline", lent > 0),
-        ("lease_deadline", capped < layout.FULL_CORES),
-    )
-    return replace(
-        wanted,
-        **{name: _renewed(getattr(control, name), now, SLOT_LIFE) if on else 0 for name, on in deadlines},
+        lease_deadline=_renewed(control.lease_deadline, now, SLOT_LIFE) if capped < layout.FULL_CORES else 0,
     )
 
 
 def with_figures(control: ControlDevice, figures: Figures, key: Key, now: int) -> ControlDevice:
     """The control fields that reconciliation found: bytes unaccounted for, and what a context costs."""
-    excess = figures.unaccounted.get(key, 0)
-    deadline = _renewed(control.unaccounted_deadline, now, UNACCOUNTED_LIFE) if excess else 0
-    cost = next(
-        (cost for uuid, cost in figures.contexts.items() if _same_card(uuid, control.uuid)),
-        control.context_bytes,
+    excess = figures.unaccounted.get(key, control.unaccounted)
+    lasting = control.unaccounted_deadline  # a new agent leaves it to end by itself
+    if key in figures.unaccounted:
+        lasting = _renewed(lasting, now, UNACCOUNTED_LIFE) if excess else 0
+    cost = next((cost for uuid, cost in figures.contexts.items() if uuid_bytes(uuid) == control.uuid), None)
+    return replace(
+        control,
+        unaccounted=excess,
+        unaccounted_deadline=lasting,
+        context_bytes=control.context_bytes if cost is None else cost,
     )
-    return replace(control, unaccounted=excess, unaccounted_deadline=deadline, context_bytes=cost)
-
-
-def _same_card(text: str, raw: bytes) -> bool:
-    return text.partition("-")[2].replace("-", "") == raw.hex()
 
 
 def _renewed(deadline: int, now: int, life: int) -> int:

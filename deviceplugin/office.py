@@ -48,9 +48,10 @@ class Office:
     def resign(self) -> None:
         """Give the lock to whoever wants it, until `resume`."""
         self._away.set()
-        with self._turn:
+        if self._turn.acquire(timeout=1):  # unless the driver hangs
             fcntl.flock(self._lock, fcntl.LOCK_UN)
             self.held = False
+            self._turn.release()
 
     def resume(self) -> None:
         """Stand for the office again."""

@@ -41,7 +41,7 @@ def main() -> None:
         click.echo(f"weir: {error}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        click.echo(f"weir: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)

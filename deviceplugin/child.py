@@ -1,0 +1,92 @@
+"""Runs the command of `weir run` as if it had been started without it: signals, job control, exit code.
+
+The program shares our process group, so a terminal's Ctrl-C or Ctrl-Z reaches it directly; only signals that
+somebody sent to us by `kill` are passed on. When it stops, so do we, and the shell sees a stopped job.
+Signals are waited for, never handled: `block` must be called before any thread is started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from weir.errors import CommandNotFoundError, NotExecutableError
+
+PASSED_ON = frozenset(
+    {
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGWINCH,
+        signal.SIGTSTP,
+        signal.SIGCONT,
+    }
+)
+_SI_KERNEL = 0x80  # si_code of what the terminal sends, to every process of the group at once
+# Python ignores these, and an ignored signal would stay ignored in the program.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def resolve(command: str, search: str) -> str:
+    """The file to execute. Raises CommandNotFoundError or NotExecutableError, as a shell tells them apart."""
+    if found := shutil.which(command, path=search):
+        return found
+    directories = [""] if "/" in command else search.split(os.pathsep)
+    for candidate in (Path(directory, command) for directory in directories):
+        if candidate.is_file():
+            raise NotExecutableError(f"{command}: cannot be executed; {candidate} has no execute permission")
+        if candidate.is_dir() and "/" in command:
+            raise NotExecutableError(f"{command}: cannot be executed; it is a directory")
+    where = "no such file" if "/" in command else "no such command in PATH"
+    raise CommandNotFoundError(f"{command}: {where}")
+
+
+def block() -> set[signal.Signals]:
+    """Keep our signals for `Child.wait`; gives the mask that the program starts with."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
+    return {number for number in before if isinstance(number, signal.Signals)}
+
+
+class Child:
+    """The program, started. `wait` ends when it does."""
+
+    def __init__(
+        self,
+        file: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        mask: set[signal.Signals],
+    ) -> None:
+        """Raises NotExecutableError where the kernel refuses the file."""
+        try:
+            self.pid = os.posix_spawn(
+                file, list(arguments), environment, setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON
+            )
+        except OSError as error:
+            raise NotExecutableError(f"{arguments[0]}: cannot be executed; {error.strerror}") from error
+
+    def wait(self, before_stop: Callable[[], None], after_stop: Callable[[], None]) -> int:
+        """Pass signals on until the program ends; its exit code, or 128 + the signal that ended it.
+
+        The callables are called around our own stop, when the program has been stopped.
+        """
+        while True:
+            came = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
+            if came.si_signo != signal.SIGCHLD:
+                if came.si_code != _SI_KERNEL:
+                    os.kill(self.pid, came.si_signo)
+                continue
+            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+            if pid and os.WIFSTOPPED(status):
+                before_stop()
+                os.kill(os.getpid(), signal.SIGSTOP)
+                after_stop()
+            elif pid:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code

@@ -1,0 +1,166 @@
+"""`weir run`: puts a command into a slice of a GPU, and is its supervisor.
+
+The order is: check everything that was typed, then, under the box's admission lock, see what is left and make
+the slice directory, then start the command. Whatever goes wrong before or after, the directory goes with it.
+While the command runs this process stands for the agent's office (office.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from deviceplugin import child
+from deviceplugin.admission import admit, room
+from deviceplugin.agent import Agent
+from deviceplugin.cards import Wanted, check_name, choose, default_name, shares
+from deviceplugin.contexts import context_bytes
+from deviceplugin.office import Office
+from limiter import library_path
+from limiter.slices import Identity, create, first_control, observe, observe_one, remove, slices_root, sweep
+from weir.errors import HostError, UsageError
+from weir.nvml import Gpu, Nvml
+from weir.roots import make_box_root
+from weir.simulation import open_nvml
+
+_ADMISSION_SECONDS = 10.0  # an admission takes milliseconds; its holder may be stopped by a debugger
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A slice that was made: its directory, its cards, and the descriptor that holds its lock."""
+
+    path: Path
+    gpus: tuple[Gpu, ...]
+    lock: int
+
+
+@contextlib.contextmanager
+def admission(box: Path) -> Iterator[None]:
+    """One admission at a time. Raises HostError where another one does not end."""
+    descriptor = os.open(box / "admission.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        deadline = time.monotonic() + _ADMISSION_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise HostError(
+                        f"{box}/admission.lock: another weir run holds it and does not go on"
+                    ) from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check(wanted: Wanted, gpus: Sequence[Gpu]) -> None:
+    """Raise for what no card here could ever give, before anything is made."""
+    shares(wanted, choose(wanted.gpu, gpus, {gpu.uuid: gpu.capacity for gpu in gpus}))
+
+
+def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, policy: str) -> Slice:
+    """Admit and make a slice. Raises UsageError, NoGpuError, DoesNotFitError, HostError."""
+    gpus = nvml.gpus()
+    with admission(box):
+        sweep(box)
+        taken = observe_one(slices_root(box) / name)
+        if taken is not None:
+            who = "a slice of this name lives" if taken.state in ("live", "orphan") else taken.problem
+            raise UsageError("--name", name, f"{who}; give another name")
+        found = observe(box)
+        rooms = {gpu.uuid: room(gpu, nvml.reading(gpu.uuid).memory_used, found) for gpu in gpus}
+        chosen = choose(wanted.gpu, gpus, {uuid: left.memory for uuid, left in rooms.items()})
+        asked = shares(wanted, chosen)
+        admit(asked, [rooms[gpu.uuid] for gpu in chosen])
+        identity = Identity(
+            name=name,
+            generation=time.time_ns(),
+            created=time.time(),
+            devices=asked,
+            container=name,
+            policy=policy,
+        )
+        contexts = [context_bytes(gpu.name) for gpu in chosen]
+        control = first_control(identity, [gpu.capacity for gpu in chosen], contexts)
+        path, lock = create(box, identity, control)
+    return Slice(path, chosen, lock)
+
+
+def program_environment(environment: Mapping[str, str], made: Slice, library: Path) -> dict[str, str]:
+    """What the command gets: the limiter before other preloads, its slice, its cards and no others."""
+    preloads = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part]
+    return {
+        **environment,
+        "LD_PRELOAD": ":".join(dict.fromkeys([str(library), *preloads])),
+        "WEIR_SLICE_DIR": str(made.path),
+        "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in made.gpus),
+    }
+
+
+def supervise(box: Path, nvml: Nvml, made: Slice, start: Callable[[Mapping[str, str]], child.Child]) -> int:
+    """Start the command in its slice; its exit code. The slice goes too, unless a process of it lives on."""
+    try:
+        program = start(program_environment(os.environ, made, library_path()))
+        with Office(box, Agent(box, nvml)) as office:
+            return program.wait(office.resign, office.resume)
+    finally:
+        left = observe_one(made.path)
+        if left is None or left.stats is None or not left.stats.processes:
+            remove(made.path)
+        os.close(made.lock)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--memory", metavar="SIZE", help="As 4GiB, or 25% of the card. Not given: the whole card.")
+@click.option("--cores", metavar="PERCENT", help="1 to 100. Not given: no cap, only what others leave.")
+@click.option(
+    "--gpu", metavar="GPU", help="Index or UUID, or several as 0,1. Not given: the one with most room."
+)
+@click.option("--name", metavar="NAME", help="What the slice is called. Not given: the command and a number.")
+@click.option(
+    "--policy",
+    type=click.Choice(["fixed", "burst"]),
+    default="fixed",
+    show_default=True,
+    help="fixed: never more than the share; burst: also what busy neighbours leave.",
+)
+@click.option("--simulate", metavar="MACHINE", envvar="WEIR_SIMULATE", help="A simulated machine, as h200.")
+@click.option("--root", type=click.Path(path_type=Path), help="Where slices are kept.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run(
+    context: click.Context,
+    memory: str | None,
+    cores: str | None,
+    gpu: str | None,
+    name: str | None,
+    policy: str,
+    simulate: str | None,
+    root: Path | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND in a slice of a GPU: so much memory, so much of its time."""
+    if not command:
+        raise UsageError("COMMAND", "", "give a command: weir run --memory 4GiB -- python train.py")
+    name = check_name(name) if name is not None else default_name(command[0], os.getpid())
+    file = child.resolve(command[0], os.environ.get("PATH", os.defpath))
+    library_path()
+    nvml = open_nvml(simulate)
+    wanted = Wanted(memory, cores, gpu)
+    check(wanted, nvml.gpus())
+    box = make_box_root(root, simulate)
+    mask = child.block()
+    made = make_slice(box, nvml, wanted, name, policy)
+    context.exit(
+        supervise(box, nvml, made, lambda environment: child.Child(file, command, environment, mask))
+    )
