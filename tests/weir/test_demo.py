@@ -42,7 +42,7 @@ weir_collect_last_success_timestamp_seconds{collector="slices"} 200.5
 def test_a_page_is_read_into_slices_by_name_and_stamped_with_its_collection():
     reading = parse(PAGE)
     assert reading.at == 200.5
-    assert reading.models == {"0": "NVIDIA H200"}
+    assert reading.models == {"0": "NVIDIA H200", "GPU-1": "NVIDIA H200"}
     assert reading.slices == {"alice": SliceReading(4.5, 1000, None, None, 3)}
 
 
@@ -200,22 +200,20 @@ def left_behind(root):
 def test_the_whole_demo_holds_its_slices_on_a_simulated_card(tmp_path, environment):
     demo = start_demo(tmp_path, environment, "--seconds", "6", "--picture", str(tmp_path / "demo.svg"))
     said, _ = demo.communicate(timeout=60)
-    judged = re.search(r"alice  asked 60 %, got ([\d.]+) %.*bob  asked 30 %, got ([\d.]+) %", said, re.DOTALL)
+    judged = re.search(r"alice asked 60 %, got ([\d.]+) %.*bob   asked 30 %, got ([\d.]+) %", said, re.DOTALL)
     assert judged, said
     alice, bob = float(judged[1]), float(judged[2])
     assert 45 <= alice <= 72, said  # coarse: other tests share these two cores
     assert 18 <= bob <= 42, said
-    assert re.search(
-        r"carol  refused 1 time as out of memory; held at most [\d.]+ GiB of 3 GiB by NVML", said
-    )
+    assert re.search(r"carol refused 1 time as out of memory; held at most [\d.]+ GiB of 3 GiB by NVML", said)
     assert "OVER" not in said
     assert demo.returncode == ("NOT HELD" in said), said
     assert "simulated NVIDIA H200" in (tmp_path / "demo.svg").read_text().replace("&#160;", " ")
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
-def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path, environment, number, code):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path, environment, number):
     demo = start_demo(tmp_path, environment, "--seconds", "60")
     for line in demo.stdout:
         if line.startswith("letting them settle"):
@@ -223,5 +221,5 @@ def test_a_demo_that_is_interrupted_leaves_nothing_behind(tmp_path, environment,
     assert left_behind(tmp_path) != []
     demo.send_signal(number)
     said, _ = demo.communicate(timeout=30)
-    assert (demo.returncode, said) == (code, "")
+    assert (demo.returncode, said.strip()) == (130, "")
     assert left_behind(tmp_path) == []

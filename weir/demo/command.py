@@ -38,7 +38,7 @@ class Target:
     """The card to be on: a simulated machine's, else one of this host's; `why` says it to the user."""
 
     simulate: str | None
-    gpu: str | None = None
+    gpu: str  # one card by name, or the slices could be put on different ones
     why: str = ""
 
     @property
@@ -49,19 +49,19 @@ class Target:
     @property
     def run_options(self) -> tuple[str, ...]:
         """As weir run takes it."""
-        return (*self.exporter_options, *(("--gpu", self.gpu) if self.gpu else ()))
+        return (*self.exporter_options, "--gpu", self.gpu)
 
 
 def choose_target(simulate: str | None, gpu: str | None) -> Target:
-    """A simulated card if asked for or if no driver answers."""
+    """A simulated card if asked for, or if none was asked for and no driver answers."""
     if simulate is not None:
-        return Target(simulate, gpu, "simulated, as asked: no GPU is touched")
+        return Target(simulate, gpu or "0", "simulated, as asked: no GPU is touched")
     if gpu is None:
         try:
             DriverNvml()
         except NoGpuError:
-            return Target("h200", None, "no GPU driver answers here: every number is a simulated card's")
-    return Target(None, gpu)
+            return Target("h200", "0", "no GPU driver answers here: every number is a simulated card's")
+    return Target(None, gpu or "0")
 
 
 def free_port(preferred: int) -> int:
@@ -114,13 +114,12 @@ def _interrupt(*_: object) -> NoReturn:
 def _measure(session: Session, show: Show, seconds: float, target: Target) -> None:
     """Everything from the exporter's start to the last reading."""
     alice, bob, carol = plans(seconds + _SETTLE_SECONDS + 2 * _START_SECONDS)
-    clock = _Progress(session, show, seconds + _SETTLE_SECONDS)
+    clock = _Progress(session, show, target.gpu, seconds + _SETTLE_SECONDS)
 
     exporter = session.begin_exporter(free_port(PORT), target.exporter_options)
     clock.until("starting the exporter", lambda: session.find_address(exporter))
     show.address = session.address
     clock.until("collecting for the first time", lambda: bool(session.readings))
-    show.machine = session.machine(target.gpu)
     for plan in (alice, bob):
         session.begin(plan)
     clock.until("starting alice and bob", lambda: session.working(alice) and session.working(bob))
@@ -136,9 +135,10 @@ def _measure(session: Session, show: Show, seconds: float, target: Target) -> No
 class _Progress:
     """Keeps reading and showing while time passes. Only time that is planned moves the bar."""
 
-    def __init__(self, session: Session, show: Show, planned: float) -> None:
+    def __init__(self, session: Session, show: Show, gpu: str, planned: float) -> None:
         self._session = session
         self._show = show
+        self._gpu = gpu
         self._planned = planned
         self._done = 0.0
 
@@ -160,5 +160,6 @@ class _Progress:
     def _step(self, doing: str, done: float) -> None:
         self._session.programs.check()
         self._session.read()
+        self._show.machine = self._session.machine(self._gpu)
         self._show.step(doing, min(done / self._planned, 1.0), self._session.rows())
         time.sleep(PERIOD)

@@ -35,7 +35,7 @@ class Reading:
 
     at: float
     slices: dict[str, SliceReading] = field(default_factory=dict)
-    models: dict[str, str] = field(default_factory=dict)  # of the cards, by index
+    models: dict[str, str] = field(default_factory=dict)  # of the cards, by index and by UUID
 
 
 def scrape(url: str) -> Reading | None:
@@ -61,7 +61,8 @@ def parse(text: str) -> Reading | None:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == "weir_gpu_info":
-                models[sample.labels["gpu"]] = sample.labels["model"]
+                for name in ("gpu", "gpu_uuid"):
+                    models[sample.labels[name]] = sample.labels["model"]
             elif sample.name == "weir_collect_last_success_timestamp_seconds":
                 at = sample.value if sample.labels["collector"] == "slices" else at
             elif sample.labels.get("namespace") == "" and "slice" in sample.labels:

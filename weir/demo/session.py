@@ -74,10 +74,10 @@ class Session:
         self.address = next((word for word in exporter.said().split() if word.startswith("http://")), "")
         return bool(self.address)
 
-    def machine(self, gpu: str | None) -> str:
-        """The model of the card that is used."""
+    def machine(self, gpu: str) -> str:
+        """The model of the card with this index or UUID."""
         models = self.readings[-1].models if self.readings else {}
-        return models.get(gpu or "0") or next(iter(models.values()), "GPU")
+        return models.get(gpu, "GPU")
 
     def begin(self, plan: Plan) -> Program:
         """Start a slice with its load."""

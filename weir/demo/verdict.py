@@ -31,7 +31,7 @@ def judge_share(name: str, asked: float, given: float | None, own: float | None)
     held = given is not None and all(abs(value - asked) * 100 <= POINTS for value in measured)
     counted = f", own count {percent(own)}" if own is not None else ""
     off = "" if held else f": more than {POINTS:.0f} points off"
-    return Judgement(held, f"{name}  asked {asked * 100:.0f} %, got {percent(given)}{counted}{off}")
+    return Judgement(held, f"{name:5} asked {asked * 100:.0f} %, got {percent(given)}{counted}{off}")
 
 
 def judge_memory(
@@ -39,9 +39,9 @@ def judge_memory(
 ) -> Judgement:
     """Whether a greedy slice was refused as out of memory, and never held more than its limit."""
     if not limit or most is None:
-        return Judgement(False, f"{name}  its memory was never seen")
+        return Judgement(False, f"{name:5} its memory was never seen")
     refusals = f"refused {refused:.0f} time{'' if refused == 1 else 's'}"
     told = "as out of memory" if out_of_memory else "and never told that it is out of memory"
     over = ": OVER ITS LIMIT" if most > limit else ""
     held = f"held at most {format_bytes(most)} of {format_bytes(limit)} {source}{over}"
-    return Judgement(refused > 0 and out_of_memory > 0 and not over, f"{name}  {refusals} {told}; {held}")
+    return Judgement(refused > 0 and out_of_memory > 0 and not over, f"{name:5} {refusals} {told}; {held}")
