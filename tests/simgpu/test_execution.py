@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,117 @@ def cases(name: str) -> list[str]:
     return re.findall(r"CASE\((\w+)\)", (PROGRAMS / f"{name}.c").read_text())
 
 
-@pytest.mark.parametrize("case", cases("execution"))
-def test_execution(h200: Any, compile_c: Callable[..., Path], case: str) -> None:
-    result = h200.run(compile_c("execution"), case)
+@pytest.mark.parametrize(
+    ("program", "case"),
+    [(name, case) for name in ("execution", "graphs", "captures") for case in cases(name)],
+)
+def test_execution(h200: Any, compile_c: Callable[..., Path], program: str, case: str) -> None:
+    result = h200.run(compile_c(program), case)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+BINDINGS = """
+from cuda.bindings import driver as d
+import ctypes
+
+def ok(result):
+    error, *values = result
+    assert error == d.CUresult.CUDA_SUCCESS, d.cuGetErrorName(error)[1]
+    return values[0] if len(values) == 1 else values
+
+ok(d.cuInit(0))
+"""
+
+LAUNCH = (
+    BINDINGS
+    + """
+print(ok(d.cuDeviceGetName(64, 0)).split(b"\\0")[0].decode(), ok(d.cuDeviceGetCount()))
+ok(d.cuCtxCreate(None, 0, 0))
+ptx = b".version 8.0\\n.target sm_90\\n.visible .entry weir_spin(.param .u64 ns) { ret; }\\0"
+kernel = ok(d.cuModuleGetFunction(ok(d.cuModuleLoadData(ptx)), b"weir_spin"))
+stream, start, end = ok(d.cuStreamCreate(0)), ok(d.cuEventCreate(0)), ok(d.cuEventCreate(0))
+
+def spin(ns):
+    ok(d.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, ((ns,), (ctypes.c_uint64,)), 0))
+
+spin(300_000_000)
+ok(d.cuEventRecord(start, stream))
+spin(12_500_000)
+ok(d.cuEventRecord(end, stream))
+assert d.cuEventQuery(end)[0] == d.CUresult.CUDA_ERROR_NOT_READY
+ok(d.cuEventSynchronize(end))
+print(round(ok(d.cuEventElapsedTime(start, end)), 4))
+"""
+)
+
+
+def test_cuda_bindings_run_unchanged(h200: Any) -> None:
+    result = h200.run(sys.executable, "-c", LAUNCH)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["NVIDIA H200 1", "12.5"]
+
+
+UUIDS = (
+    BINDINGS
+    + "print(*(bytes(ok(d.cuDeviceGetUuid(i)).bytes).hex() for i in range(ok(d.cuDeviceGetCount()))))"
+)
+
+
+def visible(machine: Any, devices: str | None) -> list[str] | str:
+    """UUIDs of the cards a program sees, or the error it gets."""
+    result = machine.run(
+        sys.executable, "-c", UUIDS, **({} if devices is None else {"CUDA_VISIBLE_DEVICES": devices})
+    )
+    if result.returncode == 0:
+        return list(result.stdout.split())
+    return str(result.stderr.splitlines()[-1])
+
+
+def test_cuda_visible_devices_chooses_and_orders_cards(machine_of: Callable[[str], Any]) -> None:
+    machine = machine_of("a100-40g:3")
+    cards = visible(machine, None)
+    assert isinstance(cards, list)
+    assert len(set(cards)) == 3
+    third = str(uuid.UUID(cards[2]))
+    assert visible(machine, "2,0") == [cards[2], cards[0]]
+    assert visible(machine, f"GPU-{third},1") == [cards[2], cards[1]]
+    assert visible(machine, f"GPU-{third[:8]}") == [cards[2]]
+    assert visible(machine, "1,7,0") == [cards[1]]
+    assert "CUDA_ERROR_NO_DEVICE" in visible(machine, "")
+    assert "CUDA_ERROR_NO_DEVICE" in visible(machine, "1,1")
+
+
+ATTRIBUTES = (
+    BINDINGS
+    + """
+a = d.CUdevice_attribute
+for name in ("MULTIPROCESSOR_COUNT", "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "WARP_SIZE"):
+    print(ok(d.cuDeviceGetAttribute(getattr(a, "CU_DEVICE_ATTRIBUTE_" + name), 0)))
+bus = ok(d.cuDeviceGetPCIBusId(32, 1)).split(b"\\0")[0]
+print(int(ok(d.cuDeviceGetByPCIBusId(bus))), ok(d.cuDeviceCanAccessPeer(0, 1)), ok(d.cuDeviceCanAccessPeer(1, 1)))
+atomics = d.CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+print(ok(d.cuDeviceGetP2PAttribute(atomics, 0, 1)))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "answers"),
+    [
+        ("h200:2", ["132", "9", "0", "32", "1 1 0", "1"]),
+        ("a100-40g:2", ["108", "8", "0", "32", "1 1 0", "1"]),
+        ("t4:2", ["40", "7", "5", "32", "1 1 0", "0"]),
+    ],
+)
+def test_each_model_says_what_it_is(machine_of: Callable[[str], Any], model: str, answers: list[str]) -> None:
+    result = machine_of(model).run(sys.executable, "-c", ATTRIBUTES)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == answers
+
+
+def test_a_launch_costs_what_it_does_on_the_machine_if_asked(
+    h200: Any, compile_c: Callable[..., Path]
+) -> None:
+    # The model says 3.5 µs; a busy host can only add to that.
+    cost = float(h200.run(compile_c("storm"), "launches", SIMGPU_HOST_COSTS="1").stdout)
+    assert cost >= 3500

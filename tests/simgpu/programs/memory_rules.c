@@ -5,6 +5,7 @@
  * sharing between processes (memory_share.c).
  */
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "card.h"
 
@@ -201,22 +202,31 @@ static void a_destroyed_pool_goes_with_its_last_allocation(void)
     EQUAL(card_used(), CONTEXT);
 }
 
+static void wait_until_opened(void *semaphore)
+{
+    while (sem_wait(semaphore))
+        ;
+}
+
 static void freed_pool_memory_is_used_again_in_stream_order(void)
 {
     CUstream one, two;
     CUdeviceptr first, again, elsewhere;
+    sem_t opened;
     open_card();
     OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    sem_init(&opened, 0, 0);
     OK(cuMemAllocAsync(&first, 32 * MIB, one));
-    OK(cuMemsetD8Async(first, 1, 32 * MIB, one)); /* the free lies behind this */
-    for (int i = 0; i < 1000; i++)
-        OK(cuMemcpyDtoDAsync(first, first + 16 * MIB, 16 * MIB, one));
+    OK(cuLaunchHostFunc(one, wait_until_opened, &opened)); /* the free lies behind this */
     OK(cuMemFreeAsync(first, one));
     OK(cuMemAllocAsync(&elsewhere, 32 * MIB, two));
     OK(cuMemAllocAsync(&again, 32 * MIB, one));
     REQUIRE(again == first && elsewhere != first);
     OK(cuMemFreeAsync(again, one));
+    OK(cuStreamSynchronize(two));
+    EQUAL(card_used(), CONTEXT + 64 * MIB); /* the first is not free yet */
+    sem_post(&opened);
     OK(cuStreamSynchronize(one));
     EQUAL(card_used(), CONTEXT + 32 * MIB);
 }

@@ -1,0 +1,79 @@
+"""Many processes on one card: shares, crashes at any moment, processes that are killed by the dozen."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FREE_WITH_ONE_CONTEXT = (143_155 - 518) << 20
+ASK_FREE = """
+from cuda.bindings import driver as d
+assert d.cuInit(0)[0] == 0
+assert d.cuCtxCreate(None, 0, 0)[0] == 0
+print(int(d.cuMemGetInfo()[1]))
+"""
+
+
+def start(machine: Any, program: Path, case: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([program, case], env=machine.environment, stdout=subprocess.PIPE, text=True)
+    machine.processes.append(process)
+    return process
+
+
+def free_bytes(machine: Any) -> int:
+    result = machine.run(sys.executable, "-c", ASK_FREE)
+    assert result.returncode == 0, result.stderr
+    return int(result.stdout)
+
+
+@pytest.mark.parametrize(("processes", "share"), [(1, 100), (2, 45), (3, 30)])
+def test_greedy_processes_share_a_card(
+    h200: Any, compile_c: Callable[..., Path], processes: int, share: int
+) -> None:
+    started = [start(h200, compile_c("storm"), "greedy") for _ in range(processes)]
+    shares = [float(process.communicate(timeout=60)[0]) for process in started]
+    assert all(abs(one - share) < 6 for one in shares), shares
+
+
+@pytest.mark.parametrize("case", ["holding", "queueing"])
+def test_a_process_that_dies_with_the_lock_held_stops_nobody(
+    h200: Any, compile_c: Callable[..., Path], case: str
+) -> None:
+    assert h200.run(compile_c("crash", engine=True), case).returncode == -signal.SIGKILL
+    result = h200.run(compile_c("execution"), "a_stream_waits_for_an_event")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert free_bytes(h200) == FREE_WITH_ONE_CONTEXT
+
+
+def test_killing_processes_at_random_moments_leaves_the_card_as_it_was(
+    h200: Any, compile_c: Callable[..., Path]
+) -> None:
+    program = compile_c("storm")
+    chance = random.Random(7)
+    running = [start(h200, program, "everything") for _ in range(4)]
+    for _ in range(60):
+        victim = running.pop(chance.randrange(len(running)))
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == "started\n"
+        victim.kill()
+        running.append(start(h200, program, "everything"))
+    for process in running:
+        assert process.poll() is None, "a process ended by itself"
+        process.kill()
+        process.wait()
+    assert free_bytes(h200) == FREE_WITH_ONE_CONTEXT
+    result = h200.run(compile_c("execution"), "host_functions_run_in_the_streams_order")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_killed_process_leaves_the_card_to_the_others(h200: Any, compile_c: Callable[..., Path]) -> None:
+    assert h200.run(compile_c("crash", engine=True), "holding").returncode == -signal.SIGKILL
+    alone = start(h200, compile_c("storm"), "greedy")
+    assert float(alone.communicate(timeout=60)[0]) > 90
