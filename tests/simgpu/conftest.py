@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -157,18 +158,21 @@ CompileC = Callable[..., Path]
 def compile_c(tmp_path_factory: pytest.TempPathFactory) -> CompileC:
     """Compiles programs/NAME.c: against the simulated libcuda, or with the engine's own sources in it.
 
-    `compile_c("graphs")`, `compile_c("timeline", engine=True)`; each once a session.
+    `compile_c("graphs")`, `compile_c("timeline", engine=True)`; each once a session. `headers` are those of
+    CUDA 13, or "cuda_runtime": CUDA 12's, from the package of that name.
     """
     directory = tmp_path_factory.mktemp("programs")
 
     @cache
-    def compiled(name: str, engine: bool = False) -> Path:
-        output = directory / name
+    def compiled(name: str, engine: bool = False, headers: str = "cu13") -> Path:
+        output = directory / f"{name}-{headers}"
         sources = [PROGRAMS / f"{name}.c", *(sorted(ENGINE.glob("*.c")) if engine else [])]
-        libraries = [] if engine else [str(LIBRARIES / "libcuda.so.1")]
+        libraries = [] if engine else [str(LIBRARIES / f"lib{one}.so.1") for one in ("cuda", "nvidia-ml")]
+        nvidia = Path(sysconfig.get_path("purelib")) / "nvidia"
         includes = [
             f"-I{PROGRAMS}",
             f"-I{ENGINE}",
+            f"-isystem{nvidia / headers / 'include'}",
             *(f"-isystem{one}" for one in hatch_build.include_directories()),
         ]
         command = [
@@ -179,6 +183,7 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> CompileC:
             "-Wall",
             "-Wextra",
             "-Werror",
+            "-Wl,--as-needed",
             *includes,
         ]
         subprocess.run([*command, "-o", output, *sources, *libraries, "-lpthread"], check=True)

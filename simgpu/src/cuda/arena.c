@@ -12,7 +12,7 @@
 
 #define LARGEST (UINT64_C(1) << 45)
 #define SMALLEST (UINT64_C(1) << 37)
-#define LOW_SIZE (UINT64_C(1) << 30)
+#define LOW_SIZE (UINT64_C(1) << 29) /* the kernel looks for it in 1 GiB */
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 struct arena {
