@@ -82,18 +82,14 @@ def free_port(preferred: int) -> int:
 @click.option("--simulate", metavar="MACHINE", help="Use a simulated card; without a GPU: h200.")
 @click.option("--gpu", metavar="N", help="Use this card.")
 @click.option("--root", type=click.Path(path_type=Path), help="Where the slice directories are.")
-@click.option(
-    "--picture", type=click.Path(path_type=Path, dir_okay=False), help="Also save the result as SVG."
-)
-def demo(
-    seconds: float, simulate: str | None, gpu: str | None, root: Path | None, picture: Path | None
-) -> int:
+def demo(seconds: float, simulate: str | None, gpu: str | None, root: Path | None) -> int:
     """Hold three slices on one GPU and judge the result. Exits with 1 if the numbers are off."""
     target = choose_target(simulate, gpu)
-    console = Console(highlight=False, record=picture is not None)
+    console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory(prefix="weir-demo-") as directory, Programs(Path(directory)) as programs:
         show = Show(console, target.simulate is not None, target.why)
         session = Session(programs, Path(directory), target.run_options, root)
@@ -102,8 +98,6 @@ def demo(
         judgements = [session.judge(plan, own_counts=show.simulated) for plan in session.shown]
         rows = [session.row(plan) for plan in session.shown]
     console.print(final(show.head, rows, judgements, show.where))
-    if picture is not None:
-        console.save_svg(str(picture), title="weir demo")
     return 0 if all(one.held for one in judgements) else 1
 
 
