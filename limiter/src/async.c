@@ -11,12 +11,26 @@
 #include "pools.h"
 #include "unaccounted.h"
 
-typedef CUresult (*capture_query)(CUstream, CUstreamCaptureStatus *);
+/* How the two kinds of default stream are asked about. */
+struct queries {
+    CUresult (*capture)(CUstream, CUstreamCaptureStatus *);
+    weir_stream_query *busy;
+};
 
-static bool capturing(capture_query query, CUstream stream)
+static struct queries legacy(void)
+{
+    return (struct queries){WEIR_REAL(cuStreamIsCapturing), WEIR_REAL(cuStreamQuery)};
+}
+
+static struct queries per_thread(void)
+{
+    return (struct queries){WEIR_REAL(cuStreamIsCapturing_ptsz), WEIR_REAL(cuStreamQuery_ptsz)};
+}
+
+static bool capturing(const struct queries *ask, CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return query(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return ask->capture(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 static struct weir_pool *current_pool(void)
@@ -30,27 +44,27 @@ static struct weir_pool *current_pool(void)
 }
 
 /* Whether the driver may be asked; `pool` becomes NULL when there is nothing to settle afterwards. */
-static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound, capture_query query,
+static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound, struct queries ask,
                          CUstream stream)
 {
     if (!weir_slice())
         return !weir_refusing();
-    if (capturing(query, stream)) {
+    if (capturing(&ask, stream)) {
         *pool = NULL;
         return weir_unaccounted_call(true);
     }
     if (!*pool)
         return weir_current_device() != WEIR_OTHER_DEVICE;
-    return weir_pool_reserve(*pool, size, bound);
+    return weir_pool_reserve(*pool, size, stream, ask.busy, bound);
 }
 
-#define ALLOCATE(symbol, pool_expression, query, ...)                                                        \
+#define ALLOCATE(symbol, pool_expression, ask, ...)                                                          \
     {                                                                                                        \
         if (weir_inside)                                                                                     \
             return WEIR_REAL(symbol)(__VA_ARGS__);                                                           \
         struct weir_pool *account = pool_expression;                                                         \
         uint64_t bound = 0;                                                                                  \
-        if (!may_allocate(&account, size, &bound, WEIR_REAL(query), stream))                                 \
+        if (!may_allocate(&account, size, &bound, ask(), stream))                                            \
             return CUDA_ERROR_OUT_OF_MEMORY;                                                                 \
         CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
         if (account)                                                                                         \
@@ -59,16 +73,16 @@ static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound
     }
 
 CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream stream)
-ALLOCATE(cuMemAllocAsync, current_pool(), cuStreamIsCapturing, pointer, size, stream)
+ALLOCATE(cuMemAllocAsync, current_pool(), legacy, pointer, size, stream)
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t size, CUstream stream)
-ALLOCATE(cuMemAllocAsync_ptsz, current_pool(), cuStreamIsCapturing_ptsz, pointer, size, stream)
+ALLOCATE(cuMemAllocAsync_ptsz, current_pool(), per_thread, pointer, size, stream)
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream)
-ALLOCATE(cuMemAllocFromPoolAsync, weir_pool_find(pool), cuStreamIsCapturing, pointer, size, pool, stream)
+ALLOCATE(cuMemAllocFromPoolAsync, weir_pool_find(pool), legacy, pointer, size, pool, stream)
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream)
-ALLOCATE(cuMemAllocFromPoolAsync_ptsz, weir_pool_find(pool), cuStreamIsCapturing_ptsz, pointer, size, pool, stream)
+ALLOCATE(cuMemAllocFromPoolAsync_ptsz, weir_pool_find(pool), per_thread, pointer, size, pool, stream)
 
 #define FREE(symbol)                                                                                         \
     CUresult symbol(CUdeviceptr pointer, CUstream stream)                                                    \

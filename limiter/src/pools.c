@@ -11,7 +11,9 @@
  */
 #include "pools.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <time.h>
 
 #include "account.h"
 #include "internal.h"
@@ -20,11 +22,14 @@
 #define POOLS 128
 #define GROWTH UINT64_C(0x2000000) /* 32 MiB: pools grow by whole multiples of it */
 #define COUNTER_BITS 30
+#define DRAIN_NS UINT64_C(10000000000) /* 10 s: longer than kernels are that a program means to wait for */
+#define DRAIN_POLL_NS 50000
 
 struct weir_pool {
     _Atomic uint64_t handle; /* 0: free */
     _Atomic uint64_t held;   /* units of 512 bytes, then the counter of changes */
     _Atomic uint32_t pointers;
+    _Atomic uint32_t under_way; /* allocations between their charge and their settling */
     _Atomic bool destroyed;
     int device;
 };
@@ -67,6 +72,7 @@ struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device)
         pool->device = device;
         atomic_store(&pool->held, 0);
         atomic_store(&pool->pointers, 0);
+        atomic_store(&pool->under_way, 0);
         atomic_store(&pool->destroyed, false);
         atomic_store(&pool->handle, (uintptr_t)handle);
         if (i >= atomic_load(&pool_count))
@@ -109,13 +115,22 @@ static bool record(struct weir_pool *pool, uint64_t seen, uint64_t bytes, uint64
     return true;
 }
 
-static void settle(struct weir_pool *pool, uint64_t bound)
+/*
+ * Brings the record in line with the driver's figure. While `others` are between their charge and their own
+ * settling, growth beyond `bound` is theirs and is charged already: it is left for them to record.
+ */
+static void settle(struct weir_pool *pool, uint64_t bound, uint32_t self)
 {
     for (;;) {
         uint64_t seen = atomic_load(&pool->held);
+        uint64_t most = bytes_of(seen) + bound;
         uint64_t reserved;
-        if (!attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
-            reserved = bytes_of(seen) + bound; /* cannot be told: keep it all charged */
+        bool told = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
+        bool others = atomic_load(&pool->under_way) > self; /* after the figure: later growth is not in it */
+        if (atomic_load(&pool->held) != seen)
+            continue;
+        if (!told || (others && reserved > most))
+            reserved = most;
         if (bound == 0 && reserved == bytes_of(seen))
             return;
         if (record(pool, seen, reserved, &bound))
@@ -137,12 +152,12 @@ static void bury(struct weir_pool *pool)
 
 void weir_pool_update(struct weir_pool *pool)
 {
-    settle(pool, 0);
+    settle(pool, 0, 0);
 }
 
 void weir_pool_destroying(struct weir_pool *pool)
 {
-    settle(pool, 0); /* the last time that it can be asked */
+    settle(pool, 0, 0); /* the last time that it can be asked */
     atomic_store(&pool->destroyed, true);
 }
 
@@ -167,7 +182,7 @@ static void refresh(void)
     uint32_t count = atomic_load(&pool_count);
     for (uint32_t i = 0; i < count; i++)
         if (atomic_load(&pools[i].handle) && !atomic_load(&pools[i].destroyed))
-            settle(&pools[i], 0);
+            settle(&pools[i], 0, 0);
 }
 
 void weir_pools_refresh(void)
@@ -199,26 +214,32 @@ void weir_pools_trim(void)
     refresh();
 }
 
-/*
- * Whether the pool has room for an allocation without growing. Free room that is still in use on the card does
- * not count; room that is scattered does, and there the driver may grow the pool by a step over the limit.
- */
-static bool has_room(const struct weir_pool *pool, uint64_t size)
+/* Waits, for so long at most, until the card has come to the frees that this stream holds. */
+static bool drained(CUstream stream, weir_stream_query *query)
 {
-    uint64_t reserved, used;
-    return !atomic_load(&pending) && attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) &&
-           attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) && reserved >= used &&
-           reserved - used >= size;
+    uint64_t deadline = weir_coarse_now() + DRAIN_NS;
+    int saved = errno;
+    while (query(stream) == CUDA_ERROR_NOT_READY && weir_coarse_now() < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = DRAIN_POLL_NS}, NULL);
+    errno = saved;
+    return weir_coarse_now() < deadline;
 }
 
-bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, uint64_t *bound)
+/*
+ * Room inside the pool does not help: whether the driver will use it or grow the pool shows only when it has done
+ * so. What does help is to wait for memory that was freed in stream order and to give it back to the card first.
+ */
+bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, CUstream stream, weir_stream_query *query,
+                       uint64_t *bound)
 {
     *bound = weir_round_up(size, GROWTH);
+    atomic_fetch_add(&pool->under_way, 1);
     if (weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
         return true;
-    *bound = 0;
-    if (has_room(pool, size))
+    if (atomic_load(&pending) && drained(stream, query) &&
+        weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
         return true;
+    atomic_fetch_sub(&pool->under_way, 1);
     weir_count_denied(pool->device, size);
     return false;
 }
@@ -226,7 +247,8 @@ bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, uint64_t *bound)
 void weir_pool_settle(struct weir_pool *pool, CUresult result, uint64_t bound, const CUdeviceptr *pointer,
                       uint64_t size)
 {
-    settle(pool, bound);
+    settle(pool, bound, 1);
+    atomic_fetch_sub(&pool->under_way, 1);
     weir_count_result(pool->device, result);
     if (result != CUDA_SUCCESS)
         return;
