@@ -24,8 +24,8 @@ answer = {
 }
 """
 
-# kind, pieces, bytes each; MiB the card gives, MiB in NVML's figure, MiB kept once freed and not synchronised.
-# The rows of "alloc" are measured on the H200; others follow from the same rounding, pools from a step of 32 MiB.
+# kind, pieces, bytes each; MiB the card gives, MiB in NVML's figure, MiB kept when freed and not synchronised.
+# The rows of "alloc" are measured on the H200; others follow from the same rounding, pools grow by 32 MiB.
 COSTS = [
     ("alloc", 64, 512, 2, 2, 0),
     ("alloc", 64, MIB, 64, 64, 0),
