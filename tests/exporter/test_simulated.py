@@ -39,3 +39,33 @@ def test_a_card_is_shown_as_simulated(tmp_path, environment):
     said = top(tmp_path, environment, "t4", "--once", "--interval", "0.1")
     assert "Tesla T4" in said.splitlines()[0]
     assert "simulated" in said.splitlines()[0]
+
+
+def slices(root, environment, interval):
+    data = json.loads(top(root, environment, "h200", "--json", "--interval", str(interval)))
+    return data["slices"]
+
+
+def test_a_running_slice_is_seen_with_what_it_holds_and_gone_when_it_ends(tmp_path, environment):
+    weir = [sys.executable, "-m", "weir"]
+    load = [*weir, "load", "--memory", "512MiB", "--seconds", "60", "--report-every", "0.2"]
+    run = [*weir, "run", "--name", "alice", "--memory", "2GiB", "--cores", "30", "--simulate", "h200"]
+    program = subprocess.Popen(
+        [*run, "--root", str(tmp_path), "--", *load], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        while json.loads(program.stdout.readline())["phase"] != "running":
+            pass
+        (one,) = slices(tmp_path, environment, 1.0)
+    finally:
+        program.terminate()
+        program.communicate(timeout=30)
+    claims, audit = one["claims"], one["audit"]
+    assert one["container"] == "alice"
+    assert one["limit"] == {"memory_bytes": 2048 * MIB, "sm_ratio": 0.3}
+    assert claims["memory_used_bytes"] == audit["memory_driver_used_bytes"] == (512 + 518) * MIB
+    assert audit["memory_unaccounted_bytes"] == 0
+    assert len(claims["processes"]) == 1
+    assert claims["limiter_version"]
+    assert 0.1 < audit["sm_used_ratio"] < 0.5  # asked for 0.3; others share this machine's processors
+    assert slices(tmp_path, environment, 0.1) == []
