@@ -1,0 +1,162 @@
+"""What `weir doctor` looks at on this host, one small function for each question.
+
+A finding is `ok`, `note` (held, but know this) or `fail` (nothing can be held), with what to do about it. The
+functions look and change nothing on the host but a temporary file; nothing here prints.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deviceplugin import reconcile
+from limiter import library_path
+from limiter.slices import observe
+from weir.errors import HostError
+from weir.nvml import Nvml
+from weir.roots import check_private
+from weir.units import format_bytes
+
+OK, NOTE, FAIL = "ok", "note", "fail"
+_LOAD_SECONDS = 10
+_HOST_PID_NAMESPACE = 0xEFFFFFFC  # the inode of the first PID namespace (proc_ns.h, PROC_PID_INIT_INO)
+_MPS_PIPES = Path("/tmp/nvidia-mps")  # noqa: S108 -- the path that NVIDIA's MPS daemon uses by default
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer. `advice` is empty where there is nothing to do."""
+
+    subject: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+def library() -> Finding:
+    """The limiter is built, and a program starts with it."""
+    try:
+        path = library_path()
+    except HostError as error:
+        return Finding("limiter", FAIL, str(error), "run `make native`")
+    program = "import sys; sys.exit('libweir' not in open('/proc/self/maps').read())"
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-S", "-c", program],
+            env={"LD_PRELOAD": str(path)},
+            capture_output=True,
+            text=True,
+            timeout=_LOAD_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("limiter", FAIL, f"a program with it does not run: {error}", "run `make native`")
+    if tried.returncode or tried.stderr:
+        why = tried.stderr.strip().splitlines()[:1] or ["it is not in the program's memory"]
+        return Finding(
+            "limiter", FAIL, f"{path}: cannot be preloaded: {why[0]}", "compile it on this machine"
+        )
+    return Finding("limiter", OK, f"{path} can be preloaded")
+
+
+def root(box: Path) -> Finding:
+    """Slice directories can be made where they belong."""
+    there = next(path for path in (box, *box.parents) if path.exists())
+    try:
+        for path in (box, box.parent):
+            if path.exists():
+                check_private(path)
+    except HostError as error:
+        return Finding("slice root", FAIL, str(error), "give another with --root")
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        return Finding("slice root", FAIL, f"{there}: no write access", "give another with --root")
+    return Finding("slice root", OK, f"{box}{'' if there == box else ' (made by the first weir run)'}")
+
+
+def locks() -> Finding:
+    """The kernel has open-file-description locks, by which dead processes are told from living ones."""
+    with tempfile.TemporaryFile() as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0))
+        except OSError as error:
+            return Finding(
+                "kernel locks", FAIL, f"F_OFD_SETLK: {error.strerror}", "Linux 3.15 or newer is needed"
+            )
+    return Finding("kernel locks", OK, "open-file-description locks work")
+
+
+def cards(nvml: Nvml) -> Iterator[Finding]:
+    """The driver, and each card with what is used of it."""
+    yield Finding("driver", OK, f"{nvml.driver_version}, CUDA {nvml.cuda_version}")
+    gpus = nvml.gpus()
+    if not gpus:
+        yield Finding("cards", FAIL, "the driver knows no GPU", "--simulate h200 runs on a simulated one")
+    for gpu in gpus:
+        used = nvml.reading(gpu.uuid).memory_used
+        found = f"{gpu.name}, {format_bytes(used)} of {format_bytes(gpu.capacity)} used, {gpu.uuid}"
+        if gpu.mig_mode:
+            yield Finding(
+                f"GPU {gpu.index}", NOTE, f"{found}; MIG is on", "slices are made of whole cards only"
+            )
+        else:
+            yield Finding(f"GPU {gpu.index}", OK, found)
+
+
+def outsiders(nvml: Nvml, box: Path) -> Finding:
+    """Programs on the cards that are in no slice: nothing holds them."""
+    pages = [one.stats for one in observe(box) if one.stats]
+    found = {
+        pid: used
+        for gpu in nvml.gpus()
+        for pid, used in reconcile.strangers(
+            {one.pid: one.used for one in nvml.processes(gpu.uuid)}, pages
+        ).items()
+    }
+    if not found:
+        return Finding("other programs", OK, "none on the cards outside slices")
+    which = ", ".join(f"{pid} ({format_bytes(used)})" for pid, used in sorted(found.items())[:5])
+    return Finding(
+        "other programs",
+        NOTE,
+        f"{len(found)} on the cards outside slices: {which}",
+        "start them with weir run; their memory counts as gone, their GPU time is not held",
+    )
+
+
+def pid_namespace(simulated: bool, namespace: Path = Path("/proc/self/ns/pid")) -> Finding:
+    """Whether NVML's process IDs, which are the host's, mean anything here."""
+    if simulated or namespace.stat().st_ino == _HOST_PID_NAMESPACE:
+        return Finding("process IDs", OK, "NVML's are the same as here")
+    return Finding(
+        "process IDs",
+        NOTE,
+        "this is a PID namespace of its own, NVML gives the host's: ledgers may not be held against it",
+        "run the container with the host's PID namespace, or trust the ledgers",
+    )
+
+
+def mps(environment: Mapping[str, str], pipes: Path = _MPS_PIPES) -> Finding:
+    """Whether an MPS daemon serves this user's programs."""
+    where = Path(environment.get("CUDA_MPS_PIPE_DIRECTORY") or pipes)
+    if not (where / "control").exists():
+        return Finding("MPS", OK, "no daemon")
+    return Finding(
+        "MPS",
+        NOTE,
+        f"a daemon answers at {where}: programs run at once, and each is charged for the time of all",
+        "stop it (echo quit | nvidia-cuda-mps-control) for exact shares",
+    )
+
+
+def slices(box: Path) -> Iterator[Finding]:
+    """Directories that are no slice's."""
+    for one in observe(box, processes=True):
+        if one.state in ("corrupt", "version_mismatch"):
+            yield Finding("slices", NOTE, one.problem, f"remove {one.path}")
