@@ -1,8 +1,12 @@
 /*
- * See estimates.h. An estimate moves half-way to what was measured (a quarter where functions share a batch)
- * and by no more than a factor of four at once: one disturbed measurement must not steer for long.
+ * See estimates.h. An estimate falls half-way to what was measured and rises by an eighth of the way (half of
+ * that where functions share a batch), because what disturbs a measurement, a neighbour's turn on the card or a
+ * host that was held up, only ever lengthens it. What is used is charged as measured all the same: estimates
+ * decide how much may be in flight.
  */
 #include "estimates.h"
+
+#define RISE_SHIFT 2
 
 static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
 {
@@ -29,10 +33,10 @@ struct estimate *estimate_claim(struct estimates *estimates, uintptr_t function)
 static void move_towards(struct estimate *estimate, uint64_t target, unsigned shift)
 {
     uint64_t old = atomic_load_explicit(&estimate->ns, memory_order_relaxed);
-    if (old) {
-        target = within(target, old / 4, old * 4);
-        target = target > old ? old + ((target - old) >> shift) : old - ((old - target) >> shift);
-    }
+    if (old && target > old)
+        target = old + ((target - old) >> (shift + RISE_SHIFT));
+    else if (old)
+        target = old - ((old - target) >> shift);
     atomic_store_explicit(&estimate->ns, within(target, ESTIMATE_LEAST, ESTIMATE_MOST), memory_order_relaxed);
     atomic_store_explicit(&estimate->pending, 0, memory_order_relaxed);
 }

@@ -70,41 +70,59 @@ static struct pacer_verdict decide_quota(const struct pacer_state *state, uint64
     return now >= rested ? pass(PACER_TICKET, now + PACER_TICKET_LIFE) : wait_until(rested);
 }
 
-/* The first opening after `start` at which `balance` lets this kernel run in the frame that begins there. */
-static uint64_t next_opening(const struct pacer_rule *rule, uint64_t start, uint64_t balance, uint64_t early)
+/*
+ * How much budget the frame that ends at `frame_end` has for another kernel, rounded to the nearest kernel: the
+ * budget of a frame is the frame itself, and the balance carries what rounding took or left to the next one.
+ * Negative: none; the frame is paid for already.
+ */
+static int64_t spare(const struct pacer_rule *rule, uint64_t balance, uint64_t frame_end, uint64_t estimate)
 {
-    uint64_t frames = minus(balance, start + rule->frame) / rule->frame + 1;
-    return start + frames * rule->frame - early;
+    if (rule->limit >= WEIR_FULL_CORES)
+        return 0;
+    return (int64_t)(frame_end - balance - sooner(cost_of(estimate, rule->limit), rule->frame) / 2);
+}
+
+/* Whether so many of these kernels as fit into the slot use up what the limit gives to a frame. */
+static bool fits(const struct pacer_rule *rule, uint64_t estimate)
+{
+    uint64_t kernels = (rule->length + PACER_EDGE) / (estimate ? estimate : 1);
+    return (unsigned __int128)kernels * estimate * WEIR_FULL_CORES >=
+           (unsigned __int128)rule->frame * rule->limit;
 }
 
 /*
- * The budget of a frame is the frame itself: a slice is in time while its balance does not pass the frame's
- * end. Kernels are rounded to the nearest (half a kernel of tolerance), and the balance carries what rounding
- * took or left to the next frame. What begins inside the slot may end outside it only if it is shorter than
- * the slot; a longer kernel goes first, alone, and pays by skipping frames.
+ * The last moment at which this kernel may begin. It must be complete by the slot's end, give or take an edge.
+ * Where whole kernels do not fill the share, one may run over when the slice has fallen half a frame behind.
+ * A kernel longer than the slot runs over anyway: it goes first, and pays by skipping frames.
  */
+static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64_t estimate, int64_t spare_budget)
+{
+    uint64_t end = start + rule->length;
+    if (estimate > rule->length)
+        return start + rule->length / 2;
+    if (!fits(rule, estimate) && spare_budget > (int64_t)sooner(rule->frame, PACER_CREDIT_CAP) / 2)
+        return end - 1;
+    return end - estimate + sooner(estimate / 2, PACER_EDGE);
+}
+
 static struct pacer_verdict decide_slot(const struct pacer_state *state, const struct pacer_rule *rule,
-                                        uint64_t now, uint64_t estimate) {
-    uint64_t early = sooner(state->early, PACER_EARLY_CAP);
+                                        uint64_t now, uint64_t estimate)
+{
+    uint64_t early = sooner(state->early, PACER_EDGE);
     uint64_t position = (now % rule->frame + rule->frame - rule->offset) % rule->frame;
     bool before = rule->frame - position <= early;
     uint64_t start = before ? now + (rule->frame - position) : now - position;
-    uint64_t end = start + rule->length;
+    uint64_t next = start + rule->frame - early, end = start + rule->length;
     if (now >= end)
-        return wait_until(start + rule->frame - early);
-
-    if (rule->limit < WEIR_FULL_CORES) {
-        uint64_t balance = clamp_balance(state->balance, now);
-        balance += sooner(cost_of(estimate, rule->limit), rule->frame) / 2;
-        if (balance > start + rule->frame)
-            return wait_until(next_opening(rule, start, balance, early));
-    }
+        return wait_until(next);
+    uint64_t balance = clamp_balance(state->balance, now);
+    int64_t budget = spare(rule, balance, start + rule->frame, estimate);
+    if (budget < 0)
+        return wait_until(next + (uint64_t)-budget / rule->frame * rule->frame);
     uint64_t begin = later(now, sooner(state->drain, now + PACER_DEBT_CAP));
-    bool is_long = estimate > rule->length;
-    uint64_t last_begin = is_long ? start + rule->length / 2 : end;
-    if (begin >= last_begin)
-        return wait_until(start + rule->frame - early);
-    if (is_long && begin > now)
+    if (begin > last_begin(rule, start, estimate, budget))
+        return wait_until(next);
+    if (estimate > rule->length && begin > now)
         return wait_until(begin);
     return pass(later(estimate, sooner(PACER_TICKET, end - begin)), end);
 }

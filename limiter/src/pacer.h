@@ -12,8 +12,9 @@
  * Estimates are charged at launch and corrected by what events measured (a signed charge). By quota, a slice
  * runs until it is PACER_LEAD ahead and then rests until PACER_REST_CREDIT is back. Whoever has rested until
  * the moment he was given may pass once, whatever his siblings have used meanwhile: nobody starves.
- * In a slot, launches begin inside [offset, offset + length) of each frame, in so far as the balance lets the
- * slice have another kernel in this frame.
+ * In a slot, launches begin inside [offset, offset + length) of each frame if what is in flight will then be
+ * complete by its end, and in so far as the balance lets the slice have another kernel in this frame. Two slices
+ * that overlap at an edge take turns of the driver's, and both are charged for both.
  */
 #ifndef WEIR_PACER_H
 #define WEIR_PACER_H
@@ -36,8 +37,8 @@
 /* Work that passes on one decision, and how long it may take: limits and gates are read again after that. */
 #define PACER_TICKET (1 * WEIR_MS)
 #define PACER_TICKET_LIFE (20 * WEIR_MS)
-/* A slot may be opened earlier by what a wake-up was late, but never by more than this. */
-#define PACER_EARLY_CAP (200 * WEIR_US)
+/* What a slot's edges may be blurred by: opened early by what wake-ups are late, drained late by as much. */
+#define PACER_EDGE (200 * WEIR_US)
 
 /* What the control page asks of launches at one moment. */
 struct pacer_rule {

@@ -114,13 +114,14 @@ static void catch_up(struct launch *launch, uint64_t now)
     meter_release(meter);
 }
 
-static uint64_t ticket_size(const struct launch *launch, const struct lane *lane, uint64_t charge,
-                            uint64_t granted)
+/* How much to put on the lane's ticket, so that it covers this launch and what may follow it unasked. */
+static uint64_t top_up(const struct launch *launch, const struct lane *lane, uint64_t charge, uint64_t granted)
 {
-    if (launch->single || !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
-        return charge;
     uint64_t size = granted < lane->ticket_size ? granted : lane->ticket_size;
-    return size > charge ? size : charge;
+    if (launch->single || size < charge || !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
+        size = charge;
+    int64_t left = ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
+    return left < (int64_t)size ? (uint64_t)((int64_t)size - left) : 0;
 }
 
 /* Puts a ticket on the launch's lane; its batch, where that is newly opened. False: it cannot be measured. */
@@ -134,7 +135,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     if (!atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
         meter_close(meter, lane, now); /* what is not known is measured by itself */
     bool opening = !lane->open;
-    uint64_t size = ticket_size(launch, lane, estimate_charge(launch->estimate), verdict->grant);
+    uint64_t size = top_up(launch, lane, estimate_charge(launch->estimate), verdict->grant);
     if (!meter_open(meter, lane, size, limit, now))
         return false;
     uint64_t ticks = weir_ticks(), life = (uint64_t)((double)(verdict->expires - now) * ticks_per_ns);

@@ -41,17 +41,16 @@ static void sleep_until(struct meter *meter, uint64_t moment)
     uint64_t woken = weir_now(), late = atomic_load_explicit(&meter->late, memory_order_relaxed);
     if (woken < moment)
         return; /* a signal */
-    uint64_t seen = woken - moment < PACER_EARLY_CAP ? woken - moment : PACER_EARLY_CAP;
+    uint64_t seen = woken - moment < PACER_EDGE ? woken - moment : PACER_EDGE;
     atomic_store_explicit(&meter->late, late - late / 8 + seen / 8, memory_order_relaxed);
 }
 
-/* What the decision rests on may be known better by now; with `closing`, nothing is left half-open. */
-static void take_in_results(struct meter *meter, bool closing, uint64_t now)
+/* Gives back what open tickets still hold, ends batches so that a pause is no work, takes in what is known. */
+static void settle(struct meter *meter, uint64_t now)
 {
     if (!meter_try(meter))
         return;
-    if (closing)
-        meter_close_all(meter, false, now);
+    meter_close_all(meter, false, now);
     meter_collect(meter, now);
     meter_release(meter);
 }
@@ -62,7 +61,7 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
     uint64_t began = now, rest_until = 0;
     struct pacer_verdict verdict = decide(launch, rule, 0, now);
     if (!verdict.pass) {
-        take_in_results(meter, false, now);
+        settle(meter, now);
         verdict = decide(launch, rule, 0, now);
     }
     while (!verdict.pass) {
@@ -72,7 +71,7 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
         }
         atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
         atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
-        take_in_results(meter, true, now);
+        settle(meter, now);
         sleep_until(meter, verdict.wait_until < now + TURN_LOOK ? verdict.wait_until : now + TURN_LOOK);
         now = weir_now();
         verdict = decide(launch, rule, rest_until, now);

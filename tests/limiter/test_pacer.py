@@ -19,6 +19,7 @@ NOW = 5_000 * S  # a multiple of every frame below
 CREDIT_CAP, DEBT_CAP = 50 * MS, 60 * S
 LEAD, REST_CREDIT = 2 * MS, 2 * MS
 TICKET, TICKET_LIFE = 1 * MS, 20 * MS
+EDGE = 200 * US
 
 
 class Rule(ctypes.Structure):
@@ -215,10 +216,10 @@ class TestSlot:
     def test_work_in_flight_that_fills_it_makes_the_next_launch_wait_for_the_next_one(
         self, pacer: Any
     ) -> None:
-        full = State(balance=NOW, drain=NOW + 12 * MS)
-        assert decide(pacer, full, slot(), NOW + 3 * MS).wait_until == NOW + 20 * MS
-        room = State(balance=NOW, drain=NOW + 12 * MS - 1)
-        assert decide(pacer, room, slot(), NOW + 3 * MS).passes
+        fits = State(balance=NOW, drain=NOW + 11 * MS + EDGE)
+        assert decide(pacer, fits, slot(), NOW + 3 * MS, 1 * MS).passes
+        full = State(balance=NOW, drain=NOW + 11 * MS + EDGE + 1)
+        assert decide(pacer, full, slot(), NOW + 3 * MS, 1 * MS).wait_until == NOW + 20 * MS
 
     def test_opens_early_by_what_wake_ups_are_late_but_not_by_more_than_its_cap(self, pacer: Any) -> None:
         before = NOW - 100 * US
@@ -227,18 +228,19 @@ class TestSlot:
         late = decide(pacer, State(balance=NOW, early=5 * MS), slot(), NOW + 15 * MS)
         assert late.wait_until == NOW + 20 * MS - 200 * US
 
-    def test_rounds_to_the_nearest_kernel_and_carries_the_rest(self, pacer: Any) -> None:
+    def test_kernels_that_do_not_fit_run_over_only_as_often_as_the_share_needs(self, pacer: Any) -> None:
         """Five-millisecond kernels in 12 of 20 ms: two or three a frame, 2.4 on average."""
         balance, taken = NOW, []
-        for frame in range(10):
+        for frame in range(53):
             start, drain, count = NOW + frame * 20 * MS, 0, 0
             while decide(pacer, State(balance=balance, drain=drain), slot(), start, 5 * MS).passes:
                 balance = pacer.pacer_balance_after(balance, 5 * MS, 6000, start)
                 drain = pacer.pacer_drain_after(drain, 5 * MS, start)
                 count += 1
             taken.append(count)
+        assert taken[:3] == [2, 2, 2]
         assert set(taken) == {2, 3}
-        assert sum(taken) == 24
+        assert sum(taken[3:]) == 120
 
     def test_a_kernel_longer_than_it_goes_first_and_alone(self, pacer: Any) -> None:
         at_start, busy = State(balance=NOW), State(balance=NOW, drain=NOW + 2 * MS)
