@@ -37,7 +37,7 @@ def _slice(state: SliceState) -> dict[str, Any]:
         "gpu_uuid": claims.gpu_uuid,
         "slice": claims.index,
         "limit": {"memory_bytes": claims.memory_limit, "sm_ratio": claims.core_limit},
-        "requested": {"memory_bytes": claims.memory_requested},
+        "requested": {"memory_bytes": claims.memory_requested, "sm_ratio": claims.core_requested},
         "claims": {
             "memory_used_bytes": claims.memory_used,
             "memory_peak_bytes": claims.memory_peak,

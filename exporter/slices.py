@@ -102,7 +102,8 @@ def _slices(identity: Identity, control: ControlPage, stats: StatsPage, now: Now
             memory_managed=stats.kind_bytes(index, layout.Kind.MANAGED),
             memory_limit=_memory_limit(held, now),
             memory_requested=share.memory_bytes,
-            core_limit=_core_limit(held, now),
+            core_limit=_ratio(held.core_limit_at(now.monotonic)),
+            core_requested=_ratio(share.cores_bp),
             last_kernel=now.unix(claimed.last_launch),
             counters=_counters(claimed),
         )
@@ -115,9 +116,8 @@ def _memory_limit(held: ControlDevice, now: Now) -> int | None:
     return None if limit == layout.NO_LIMIT else limit
 
 
-def _core_limit(held: ControlDevice, now: Now) -> float | None:
-    limit = held.core_limit_at(now.monotonic)
-    return None if limit >= layout.FULL_CORES else limit / layout.FULL_CORES
+def _ratio(basis_points: int) -> float | None:
+    return None if basis_points >= layout.FULL_CORES else basis_points / layout.FULL_CORES
 
 
 def _counters(claimed: DeviceStats) -> Counters:

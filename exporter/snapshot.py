@@ -48,7 +48,8 @@ class Claims:
     memory_managed: int = 0
     memory_limit: int | None = None
     memory_requested: int | None = None
-    core_limit: float | None = None  # None: no cap
+    core_limit: float | None = None  # in force now; None: no cap
+    core_requested: float | None = None  # what was asked; a burst slice may be lent more
     last_kernel: float | None = None  # Unix time; None: no launch yet
     counters: Counters = field(default_factory=Counters)
 

@@ -66,9 +66,9 @@ def _row(state: SliceState, bars: bool) -> list[RenderableType]:
     refused = counters.denied_limit + counters.denied_device + counters.denied_policy
     return [
         escape("/".join(part for part in state.container.key if part)),
-        "no cap" if claims.core_limit is None else _percent(claims.core_limit),
+        "no cap" if claims.core_requested is None else _percent(claims.core_requested),
         _percent(state.used_ratio),
-        *([bar(state.used_ratio, claims.core_limit)] if bars else []),
+        *([bar(state.used_ratio, claims.core_requested)] if bars else []),
         Text(format_bytes(claims.memory_used), style="bold red" if over else ""),
         _DASH if limit is None else format_bytes(limit),
         Text(str(refused), style="yellow" if refused else "dim"),
@@ -77,14 +77,14 @@ def _row(state: SliceState, bars: bool) -> list[RenderableType]:
     ]
 
 
-def bar(used: float | None, limit: float | None) -> Text:
-    """A share as a bar with a mark where the limit is."""
+def bar(used: float | None, asked: float | None) -> Text:
+    """A share as a bar with a mark at what was asked."""
     filled = round((used or 0.0) * _BAR_CELLS)
     cells = ["━" if cell < filled else "─" for cell in range(_BAR_CELLS)]
     text = Text("".join(cells), style="dim")
     text.stylize("green", 0, filled)
-    if limit is not None:
-        mark = min(round(limit * _BAR_CELLS), _BAR_CELLS) - 1
+    if asked is not None:
+        mark = min(round(asked * _BAR_CELLS), _BAR_CELLS) - 1
         text = Text.assemble(text[:mark], ("┃", "bold"), text[mark + 1 :])
     return text
 

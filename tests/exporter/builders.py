@@ -36,6 +36,7 @@ def claims(**changes: Any) -> Claims:
         memory_limit=4096 * MIB,
         memory_requested=4096 * MIB,
         core_limit=0.6,
+        core_requested=0.6,
         last_kernel=1_700_000_000.25,
         counters=Counters(
             gpu_seconds=12.5, throttled_seconds=3.25, periods=100, throttled_periods=40, launches=9

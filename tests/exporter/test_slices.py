@@ -93,6 +93,7 @@ def test_a_slice_is_read_with_its_limits_and_claims(root):
     assert (claims.gpu_uuid, claims.index) == (UUID, 0)
     assert (claims.memory_used, claims.memory_peak) == (600 * MIB, 700 * MIB)
     assert (claims.memory_limit, claims.memory_requested, claims.core_limit) == (3000 * MIB, 3000 * MIB, 0.3)
+    assert claims.core_requested == 0.3
     counters = claims.counters
     assert (counters.gpu_seconds, counters.throttled_seconds) == (1.5, 0.25)
     assert (counters.launches, counters.denied_limit, counters.denied_bytes) == (42, 2, 10 * MIB)

@@ -47,7 +47,7 @@ def test_refusals_are_counted_whatever_their_reason():
 
 
 def test_what_nobody_can_say_is_a_dash_and_no_cap_is_said():
-    row = line(shown(snapshot(container("alice", claims(core_limit=None, memory_limit=None)))), "alice")
+    row = line(shown(snapshot(container("alice", claims(core_requested=None, memory_limit=None)))), "alice")
     assert "no cap" in row
     assert " - " in row
 
@@ -115,3 +115,7 @@ def test_a_narrow_screen_leaves_out_bars_and_cuts_no_number():
     assert "━" not in text
     for part in ("60 %", "62 %", "600 MiB", "4 GiB", "HELD BACK", "PROCS"):
         assert part in text, part
+
+
+def test_a_slice_that_is_lent_more_still_shows_what_it_asked():
+    assert "60 %" in line(shown(snapshot(container("alice", claims(core_limit=None)))), "alice")
