@@ -171,8 +171,9 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
         os.close(descriptor)
 
 
-def check(path: Path, header: ctypes.LittleEndianStructure, magic: int, minimum: int) -> None:
-    """Raise unless this is a page that this reader may walk."""
+def header_of(path: Path, kind: type[S], data: bytes, magic: int, minimum: int) -> S:
+    """The page's header, of which the file has at least `minimum` bytes. Raises unless it can be walked."""
+    header = structure(kind, data, 0, len(data))
     if header.magic != magic:
         raise CorruptPageError(f"{path}: not a page: wrong magic number")
     if header.major != layout.MAJOR:
@@ -180,10 +181,11 @@ def check(path: Path, header: ctypes.LittleEndianStructure, magic: int, minimum:
     if not (
         minimum <= header.header_size <= 65536
         and 1 <= header.device_count <= layout.MAX_DEVICES
-        and 64 <= header.device_stride <= 65536
+        and layout.ControlDevice.lease_deadline.offset <= header.device_stride <= 65536
         and header.header_size % 8 == header.device_stride % 8 == 0
     ):
         raise CorruptPageError(f"{path}: its header contradicts itself")
+    return structure(kind, data, 0, header.header_size)
 
 
 def read_control(path: Path) -> ControlPage:
@@ -191,8 +193,7 @@ def read_control(path: Path) -> ControlPage:
     with opened(path) as descriptor:
         for _ in range(TORN_READ_TRIES):
             data = os.pread(descriptor, _MAX_PAGE, 0)
-            header = structure(layout.ControlHeader, data, 0, len(data))
-            check(path, header, layout.CONTROL_MAGIC, 48)
+            header = header_of(path, layout.ControlHeader, data, layout.CONTROL_MAGIC, 48)
             again = os.pread(descriptor, 4, layout.ControlHeader.sequence.offset)
             if header.sequence % 2 == 0 and again == struct.pack("<I", header.sequence):
                 return _control_page(path, header, data)
@@ -225,8 +226,7 @@ def read_stats(path: Path, *, processes: bool = True) -> StatsPage:
     """
     with opened(path) as descriptor:
         data = os.pread(descriptor, 65536, 0)
-        header = structure(layout.StatsHeader, data, 0, len(data))
-        check(path, header, layout.STATS_MAGIC, 72)
+        header = header_of(path, layout.StatsHeader, data, layout.STATS_MAGIC, 72)
         slots_at = header.header_size + header.device_count * header.device_stride
         if len(data) < slots_at and len(data := os.pread(descriptor, slots_at, 0)) < slots_at:
             raise CorruptPageError(f"{path}: shorter than its header says")

@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from limiter import layout
-from limiter.pages import OPEN_FLAGS, ControlDevice, ControlPage, CorruptPageError, check, opened, structure
+from limiter.pages import OPEN_FLAGS, ControlDevice, ControlPage, CorruptPageError, header_of, opened
 
 
 def create_control(path: Path, page: ControlPage) -> None:
@@ -29,8 +29,9 @@ def update_control(path: Path, page: ControlPage) -> None:
     """
     at = layout.ControlHeader.sequence.offset
     with opened(path, os.O_RDWR) as descriptor:
-        header = structure(layout.ControlHeader, os.pread(descriptor, 4096, 0), 0, 4096)
-        check(path, header, layout.CONTROL_MAGIC, 48)
+        header = header_of(
+            path, layout.ControlHeader, os.pread(descriptor, 4096, 0), layout.CONTROL_MAGIC, 48
+        )
         if (header.device_count, header.device_stride) != (
             len(page.devices),
             ctypes.sizeof(layout.ControlDevice),

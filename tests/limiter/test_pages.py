@@ -1,0 +1,330 @@
+"""The pages' layout against the C header, and their readers against what a tenant may write."""
+
+import ctypes
+import fcntl
+import os
+import struct
+import subprocess
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from limiter import layout, ledger, pages, writer
+
+HEADER = Path(layout.__file__).parent / "src/page.h"
+MIB = 1 << 20
+UUID = bytes(range(16))
+
+
+def fields_of(structure):
+    return [name for name, *_ in structure._fields_]
+
+
+def layout_by_python():
+    lines = {}
+    for name, structure in layout.STRUCTURES.items():
+        lines[f"{name}"] = ctypes.sizeof(structure)
+        for field in fields_of(structure):
+            lines[f"{name}.{field}"] = getattr(structure, field).offset
+    return lines
+
+
+def layout_by_compiler(directory):
+    prints = [f'printf("{name} %zu\\n", sizeof(struct {name}));' for name in layout.STRUCTURES]
+    for name, structure in layout.STRUCTURES.items():
+        prints += [
+            f'printf("{name}.{field} %zu\\n", offsetof(struct {name}, {field}));'
+            for field in fields_of(structure)
+        ]
+    source = directory / "layout.c"
+    source.write_text(
+        f'#include <stddef.h>\n#include <stdio.h>\n#include "{HEADER}"\nint main(void) {{ {" ".join(prints)} }}\n'
+    )
+    program = directory / "layout"
+    subprocess.run(["cc", "-std=gnu17", "-o", program, source], check=True)
+    output = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    return {name: int(number) for name, number in (line.split() for line in output.splitlines())}
+
+
+def test_every_size_and_offset_is_the_header_s(tmp_path):
+    assert layout_by_python() == layout_by_compiler(tmp_path)
+
+
+def constant(name, directory):
+    source = directory / "constant.c"
+    source.write_text(
+        f'#include <stdio.h>\n#include "{HEADER}"\n'
+        f'int main(void) {{ printf("%llu\\n", (unsigned long long)({name})); }}\n'
+    )
+    subprocess.run(["cc", "-std=gnu17", "-o", directory / "constant", source], check=True)
+    return int(subprocess.run([directory / "constant"], check=True, capture_output=True, text=True).stdout)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "CONTROL_MAGIC STATS_MAGIC NO_LIMIT FULL_CORES MAX_DEVICES SLOTS INTENTS UNIT KINDS WORD_SUM_SHIFT "
+    "WORD_INTENT_SHIFT WORD_INTENT_MASK WORD_SEQUENCE_MASK".split(),
+)
+def test_constants_are_the_header_s(name, tmp_path):
+    assert getattr(layout, name) == constant(f"WEIR_{name}", tmp_path)
+
+
+@pytest.mark.parametrize("kind", layout.Kind)
+def test_kinds_are_the_header_s(kind, tmp_path):
+    assert kind == constant(f"WEIR_KIND_{kind.name}", tmp_path)
+
+
+# ---- the control page ----
+
+
+def control_page(**changes):
+    device = pages.ControlDevice(UUID, memory_limit=3000 * MIB, core_limit=3000, **changes)
+    return pages.ControlPage(generation=7, devices=(device, device), policy=layout.Policy.BURST)
+
+
+def test_a_control_page_reads_as_it_was_written(tmp_path):
+    path = tmp_path / "control"
+    writer.create_control(path, control_page())
+    changed = control_page(slot_frame=20, slot_offset=5, slot_length=6, slot_deadline=2**63)
+    writer.update_control(path, changed)
+    assert replace(pages.read_control(path), sequence=0) == changed
+
+
+def test_a_write_moves_the_sequence_on_by_two(tmp_path):
+    path = tmp_path / "control"
+    writer.create_control(path, control_page())
+    for _ in range(3):
+        writer.update_control(path, control_page())
+    assert pages.read_control(path).sequence == 6
+
+
+def test_a_write_that_died_half_way_is_torn_until_the_next_one(tmp_path):
+    path = tmp_path / "control"
+    writer.create_control(path, control_page())
+    with path.open("r+b") as file:
+        file.seek(layout.ControlHeader.sequence.offset)
+        file.write(struct.pack("<I", 5))
+    with pytest.raises(pages.TornReadError):
+        pages.read_control(path)
+    writer.update_control(path, control_page())
+    assert pages.read_control(path).sequence == 6
+
+
+def test_a_page_for_other_cards_is_not_written_over(tmp_path):
+    path = tmp_path / "control"
+    writer.create_control(path, control_page())
+    with pytest.raises(pages.CorruptPageError):
+        writer.update_control(path, replace(control_page(), devices=control_page().devices[:1]))
+
+
+def test_a_page_is_not_written_through_a_link(tmp_path):
+    writer.create_control(tmp_path / "elsewhere", control_page())
+    (tmp_path / "control").symlink_to("elsewhere")
+    with pytest.raises(pages.CorruptPageError):
+        writer.update_control(tmp_path / "control", control_page())
+
+
+def test_an_older_minor_version_reads_with_its_missing_fields_as_none(tmp_path):
+    """A page made before leases were known: its device ends where they begin."""
+    stride = layout.ControlDevice.lease_deadline.offset
+    device = bytes(layout.ControlDevice(memory_limit=5, core_limit=4000))[:stride]
+    header = layout.ControlHeader(
+        magic=layout.CONTROL_MAGIC, major=1, header_size=48, device_count=1, device_stride=stride
+    )
+    path = tmp_path / "control"
+    path.write_bytes(bytes(header)[:48].ljust(48, b"\0") + device)
+    read = pages.read_control(path).devices[0]
+    assert (read.memory_limit, read.core_limit, read.slot_deadline) == (5, 4000, 0)
+    assert read.core_limit_at(1) == 4000
+
+
+@pytest.mark.parametrize(
+    ("fields", "memory", "cores"),
+    [
+        ({}, 100, 3000),
+        ({"lease_deadline": 11, "lease_memory_limit": 40, "lease_core_limit": 1000}, 40, 1000),
+        ({"lease_deadline": 10, "lease_memory_limit": 40, "lease_core_limit": 1000}, 100, 3000),
+        ({"lease_deadline": 11, "lease_memory_limit": 400, "lease_core_limit": 9000}, 100, 3000),
+        ({"loan_deadline": 11, "loan_core_limit": 8000}, 100, 8000),
+        ({"loan_deadline": 10, "loan_core_limit": 8000}, 100, 3000),
+        ({"loan_deadline": 11, "loan_core_limit": 2000}, 100, 3000),
+        (
+            {"loan_deadline": 11, "loan_core_limit": 8000, "lease_deadline": 11, "lease_core_limit": 500},
+            100,
+            500,
+        ),
+    ],
+)
+def test_the_limit_in_force(fields, memory, cores):
+    device = pages.ControlDevice(UUID, memory_limit=100, core_limit=3000, **fields)
+    assert (device.memory_limit_at(10), device.core_limit_at(10)) == (memory, cores)
+
+
+# ---- the stats page ----
+
+
+class Tenant:
+    """Writes a stats page as the limiter, or a hostile program, would."""
+
+    def __init__(self, path, devices=1):
+        self.path = path
+        writer.create_stats(path, 7, devices)
+        self.header = layout.StatsHeader.from_buffer_copy(path.read_bytes())
+        self.shape = ledger.Shape.of(self.header)
+
+    def poke(self, offset, content):
+        with self.path.open("r+b") as file:
+            file.seek(offset)
+            file.write(bytes(content))
+
+    def sum(self, total, intent=0, sequence=0, device=0):
+        self.poke(self.shape.header + device * self.shape.device_stride, word(total, intent, sequence))
+
+    def attach(self, slot, used, pid=100, intents=(), own=(0, 0)):
+        header = layout.SlotHeader(state=layout.SlotState.ATTACHED, pid=pid)
+        for index, intent in enumerate(intents):
+            header.intents[index] = intent
+        held = layout.SlotDevice(used=int.from_bytes(word(used, *own), "little"))
+        held.kind_bytes[layout.Kind.BUFFER] = used
+        self.poke(self.shape.slot(slot), bytes(header) + bytes(held))
+
+    @contextmanager
+    def alive(self, slot):
+        """As the limiter holds it: an open-file-description lock on the slot's byte."""
+        with self.path.open("r+b") as file:
+            request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, self.shape.slot(slot), 1, 0)
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, request)
+            yield
+
+    def read(self):
+        return pages.read_stats(self.path)
+
+
+def word(total, intent=0, sequence=0):
+    value = total // layout.UNIT << layout.WORD_SUM_SHIFT | intent << layout.WORD_INTENT_SHIFT | sequence
+    return value.to_bytes(8, "little")
+
+
+@pytest.fixture
+def tenant(tmp_path):
+    return Tenant(tmp_path / "stats")
+
+
+def test_a_new_page_is_empty_and_everybody_may_write_it(tenant):
+    page = tenant.read()
+    assert (page.generation, page.processes, page.devices[0].used) == (7, (), 0)
+    assert tenant.path.stat().st_mode & 0o777 == 0o666
+
+
+def test_the_living_are_shown_and_the_dead_are_left_out(tenant):
+    tenant.sum(10 * MIB)
+    tenant.attach(0, 6 * MIB, pid=41)
+    tenant.attach(3, 4 * MIB, pid=42)
+    with tenant.alive(3):
+        page = tenant.read()
+    assert page.devices[0].used == 4 * MIB
+    assert [(one.slot, one.pid, one.devices[0].used) for one in page.processes] == [(3, 42, 4 * MIB)]
+    assert page.dead == 1
+    assert page.kind_bytes(0, layout.Kind.BUFFER) == 4 * MIB
+
+
+def intent(**changes):
+    return layout.Intent(**{"sequence": 5, "delta": 2 * MIB} | changes)
+
+
+DEAD_IN_MID_OPERATION = {
+    "before it was applied": (intent(), (0, 0), (0, 0), 0),
+    "applied, by the card's word": (intent(), (16, 5), (0, 0), 2 * MIB),
+    "applied, by a helper's note": (intent(applied=5), (0, 0), (0, 0), 2 * MIB),
+    "applied and folded, by both words": (intent(), (16, 5), (16, 5), 0),
+    "applied and folded, by notes": (intent(applied=5, folded=5), (0, 0), (0, 0), 0),
+    "an earlier round of the same intent": (intent(applied=3, folded=3), (0, 0), (0, 0), 0),
+    "a free that was applied": (intent(delta=-2 * MIB, applied=5), (0, 0), (0, 0), -2 * MIB),
+    "finished": (intent(sequence=6, applied=5), (0, 0), (0, 0), 0),
+    "on another card": (intent(device=1, applied=5), (0, 0), (0, 0), 0),
+}
+
+
+@pytest.mark.parametrize("case", DEAD_IN_MID_OPERATION)
+def test_what_a_process_held_that_died_in_mid_operation(tenant, case):
+    operation, card, own, pending = DEAD_IN_MID_OPERATION[case]
+    tenant.sum(100 * MIB, *card)
+    tenant.attach(2, 10 * MIB, intents=[operation], own=own)
+    assert tenant.read().devices[0].used == (100 - 10) * MIB - pending
+
+
+def test_a_reaper_that_died_half_way_is_not_subtracted_twice(tenant):
+    """The reaper had taken the dead slot's bytes off the card's sum and not yet off the slot's."""
+    last = layout.INTENTS - 1
+    reaping = intent(delta=-10 * MIB, applied=5)
+    tenant.sum(90 * MIB)
+    tenant.attach(2, 10 * MIB, intents=[layout.Intent()] * last + [reaping])
+    assert tenant.read().devices[0].used == 90 * MIB
+
+
+def test_dead_bytes_beyond_the_sum_leave_nothing_not_less(tenant):
+    tenant.sum(1 * MIB)
+    tenant.attach(0, 9 * MIB)
+    assert tenant.read().devices[0].used == 0
+
+
+def test_garbage_in_every_byte_after_the_header_is_bounded(tenant):
+    size = tenant.path.stat().st_size
+    tenant.poke(ctypes.sizeof(layout.StatsHeader), b"\xff" * (size - ctypes.sizeof(layout.StatsHeader)))
+    page = tenant.read()
+    largest = (1 << 34) * layout.UNIT
+    assert 0 <= page.devices[0].used <= largest
+    assert page.devices[0].launches < 2**63
+    assert all(held.used <= largest for one in page.processes for held in one.devices)
+
+
+def test_a_name_that_is_not_text_is_still_read(tenant):
+    tenant.poke(layout.StatsHeader.limiter_version.offset, b'\xff"\n' + bytes(29))
+    assert tenant.read().limiter_version == '�"\n'
+
+
+HOSTILE_HEADERS = {
+    "wrong magic": ({"magic": 1}, pages.CorruptPageError),
+    "another major": ({"major": 2}, pages.VersionMismatchError),
+    "no cards": ({"device_count": 0}, pages.CorruptPageError),
+    "too many cards": ({"device_count": 17}, pages.CorruptPageError),
+    "cards beyond the file": ({"device_count": 16, "device_stride": 65536}, pages.CorruptPageError),
+    "no stride": ({"device_stride": 0}, pages.CorruptPageError),
+    "a huge header": ({"header_size": 2**32 - 8}, pages.CorruptPageError),
+    "an odd header": ({"header_size": 305}, pages.CorruptPageError),
+    "no slots": ({"slot_count": 0}, pages.CorruptPageError),
+    "too many slots": ({"slot_count": 2**31}, pages.CorruptPageError),
+    "slots too small": ({"slot_stride": 8}, pages.CorruptPageError),
+    "slots too large": ({"slot_stride": 2**32 - 8}, pages.CorruptPageError),
+    "slots unaligned": ({"slot_stride": 643}, pages.CorruptPageError),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_HEADERS)
+def test_a_header_that_cannot_be_is_refused(tenant, case):
+    changes, error = HOSTILE_HEADERS[case]
+    for name, value in changes.items():
+        setattr(tenant.header, name, value)
+    tenant.poke(0, tenant.header)
+    with pytest.raises(error):
+        tenant.read()
+
+
+@pytest.mark.parametrize("size", [0, 7, 100, 304, 1000, 300_000])
+def test_a_page_cut_short_is_corrupt(tenant, size):
+    os.truncate(tenant.path, size)
+    with pytest.raises(pages.CorruptPageError):
+        tenant.read()
+
+
+def test_a_fifo_in_the_page_s_place_does_not_hang(tmp_path):
+    os.mkfifo(tmp_path / "stats")
+    with pytest.raises(pages.CorruptPageError):
+        pages.read_stats(tmp_path / "stats")
+
+
+def test_the_cards_alone_can_be_read(tenant):
+    tenant.sum(3 * MIB)
+    page = pages.read_stats(tenant.path, processes=False)
+    assert (page.devices[0].used, page.processes) == (3 * MIB, ())
