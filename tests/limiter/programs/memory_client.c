@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OBJECTS 4096
+#define OBJECTS 16384
 
 static void *cuda;
 static uint64_t objects[OBJECTS], sizes[OBJECTS], addresses[OBJECTS];
@@ -48,6 +48,14 @@ static void said(const char *name, int result)
 {
     printf("%s %d\n", name, result);
     fflush(stdout);
+}
+
+static void keep(uint64_t object, uint64_t size)
+{
+    if (made == OBJECTS)
+        exit(2);
+    objects[made] = object;
+    sizes[made++] = size;
 }
 
 static CUresult make_pool(void)
@@ -81,10 +89,8 @@ static CUresult allocate(const char *name, uint64_t size, uint64_t rows)
         result = CALL(cuMemCreate, &handle, size, &where, 0);
         pointer = handle;
     }
-    if (result == CUDA_SUCCESS) {
-        objects[made] = pointer;
-        sizes[made++] = size;
-    }
+    if (result == CUDA_SUCCESS)
+        keep(pointer, size);
     return result;
 }
 
@@ -113,8 +119,7 @@ static CUresult on_object(const char *name, int number)
     if (strcmp(name, "unmap") == 0)
         return CALL(cuMemUnmap, addresses[number], sizes[number]);
     result = CALL(cuMemRetainAllocationHandle, &handle, (void *)(uintptr_t)addresses[number]);
-    objects[made] = handle;
-    sizes[made++] = sizes[number];
+    keep(handle, sizes[number]);
     return result;
 }
 
