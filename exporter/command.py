@@ -10,10 +10,12 @@ import asyncio
 import os
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 from aiohttp import web
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
 from exporter.collection import Collection, Settings
 from exporter.render import Renderer
@@ -40,6 +42,13 @@ def _why(error: Exception) -> str:
     """The system's own words: asyncio's say the address twice."""
     number = getattr(error, "errno", None) or 0
     return os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
+
+
+def process_metrics() -> Callable[[], str]:
+    """The client library's metrics of this process: memory, processor time, descriptors."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return lambda: generate_latest(registry).decode()
 
 
 async def serve(collection: Collection, host: str | None, port: int) -> None:
@@ -107,5 +116,5 @@ def exporter(
     """Publish slices and cards for Prometheus."""
     host, port = parse_listen(listen)
     slices, nvml = open_sources(simulate, root)
-    renderer = Renderer(__version__, max_series, max_label_length)
+    renderer = Renderer(__version__, max_series, max_label_length, process_metrics())
     asyncio.run(serve(Collection(slices, nvml, renderer, Settings(period, max_age)), host, port))

@@ -77,6 +77,8 @@ ordinal inside the container; a slice of `weir run` has its name in `container` 
 Numbers of the collector `slices` come from pages that the tenant's own programs write: claims. Those of the
 collector `nvml` come from the driver: they are what claims are held against.
 
+The exporter's own `process_*` metrics (memory, processor time, descriptors) are on the page as well.
+
 A page has at most `--max-series` series; a label value has at most `--max-label-length` bytes. What does not
 fit is left off and counted in `weir_exporter_dropped_series_total`.
 """

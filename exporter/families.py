@@ -101,7 +101,7 @@ SLICE_FAMILIES: tuple[Family[SliceState], ...] = (
     ),
     gauge(
         "weir_sm_limit_ratio",
-        "Share of the card's time in force now; 1 is no cap.",
+        "Share of the card's time in force now (a lease may lower it, a loan raise it); 1 is no cap.",
         lambda s: 1.0 if s.claims.core_limit is None else s.claims.core_limit,
     ),
     gauge(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gzip
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
@@ -121,9 +121,15 @@ class Renderer:
     """Renders snapshots; keeps count of what it had to leave off."""
 
     def __init__(
-        self, version: str, max_series: int = 20_000, max_label_length: int = 128, revision: str = "unknown"
+        self,
+        version: str,
+        max_series: int = 20_000,
+        max_label_length: int = 128,
+        process: Callable[[], str] = lambda: "",
     ) -> None:
-        self._build = ("exporter", version, revision, platform.python_version())
+        """`process` gives the lines of the process's own metrics, which other programs have as well."""
+        self._build = ("exporter", version, "unknown", platform.python_version())
+        self._process = process
         self._max_series = max_series
         self._longest = max_label_length
         self.dropped = dict.fromkeys(DROP_REASONS, 0)
@@ -170,10 +176,12 @@ class Renderer:
 
     def _page(self, lines: list[str], series: int) -> Page:
         own = len(DROP_REASONS) + 2  # what SELF_FAMILIES adds
+        process = self._process()
+        total = series + own + sum(not line.startswith("#") for line in process.splitlines())
         block = _Block(SELF_FAMILIES, self._longest)
-        block.add(Render(self._build, series + own, dict(self.dropped)), {}, own)
-        text = "\n".join([*lines, *block.text()]) + "\n"
-        return Page(text.encode(), series + own)
+        block.add(Render(self._build, total, dict(self.dropped)), {}, own)
+        text = "\n".join([*lines, *block.text()]) + "\n" + process
+        return Page(text.encode(), total)
 
 
 def _slice_labels(state: SliceState) -> dict[str, str]:

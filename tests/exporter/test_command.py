@@ -58,6 +58,8 @@ def test_it_serves_metrics_of_a_root_whatever_the_driver_says(exporter):
     }
     assert samples["weir_scrape_collector_success", "slices"] == 1
     assert samples["weir_regions", "live"] == 0
+    assert samples[("process_resident_memory_bytes",)] > 0
+    assert samples[("weir_exporter_series",)] == len(samples)
 
 
 def refusal(*options):

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -119,3 +125,20 @@ def test_a_narrow_screen_leaves_out_bars_and_cuts_no_number():
 
 def test_a_slice_that_is_lent_more_still_shows_what_it_asked():
     assert "60 %" in line(shown(snapshot(container("alice", claims(core_limit=None)))), "alice")
+
+
+def test_on_a_terminal_it_renews_itself_until_it_is_interrupted(tmp_path):
+    command = [sys.executable, "-m", "weir", "top", "--root", str(tmp_path), "--interval", "0.1"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    said = b""
+    while said.count(b"No slices") < 3:
+        said += os.read(ours, 65536)
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(OSError):  # the other end is closed
+        while more := os.read(ours, 65536):
+            said += more
+    assert process.wait(timeout=20) == 0
+    assert said.endswith(b"\x1b[?1049l"), "the screen was not given back"
+    os.close(ours)
