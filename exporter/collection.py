@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from exporter.accounting import Accounting, with_driver_bytes
@@ -32,7 +32,7 @@ class Settings:
     max_age: float = 15.0  # a few scrape intervals at most: longer would show the dead as living
 
     def stale_after(self) -> float:
-        """Age of a page at which the exporter is no longer ready."""
+        """Age of a page, or of a question to a source, at which the exporter is no longer ready."""
         return max(5 * self.period, 5.0)
 
 
@@ -51,11 +51,12 @@ class Watch(Generic[R]):
         self._collector = collector
         self._clocks = clocks
         self._good: tuple[float, R] | None = None
-        self.health = Health(name)
+        self._asked: float | None = None  # since when it has not answered
+        self._health = Health(name)
 
     def step(self) -> R | None:
         """Collect once; None if that failed."""
-        begin = self._clocks.monotonic()
+        begin = self._asked = self._clocks.monotonic()
         error = ""
         value: R | None = None
         try:
@@ -63,11 +64,20 @@ class Watch(Generic[R]):
         except Exception as failure:  # whatever a source does, it must not end its thread
             error = str(failure) if isinstance(failure, WeirError) else f"{type(failure).__name__}: {failure}"
         end = self._clocks.monotonic()
-        last = self.health.last_success
+        last = self._health.last_success
         if value is not None:
             self._good, last = (end, value), self._clocks.wall()
-        self.health = Health(self.health.collector, value is not None, end - begin, last, error)
+        self._health = Health(self._health.collector, value is not None, end - begin, last, error)
+        self._asked = None
         return value
+
+    def health(self, patience: float) -> Health:
+        """How it is now: one that has not answered for longer than `patience` seconds has failed."""
+        asked, health = self._asked, self._health
+        waiting = 0.0 if asked is None else self._clocks.monotonic() - asked
+        if waiting <= patience:
+            return health
+        return replace(health, success=False, duration=waiting, error=f"no answer for {waiting:.0f} s")
 
     def value(self, max_age: float) -> R | None:
         """The last good value, unless it is too old."""
@@ -140,7 +150,8 @@ class Collection:
         """The newest values, without those that are too old."""
         max_age = self.settings.max_age
         accounted, gpus = self._slices.value(max_age), self._nvml.value(max_age) or GpusReading()
-        health = (self._slices.health, self._nvml.health)
+        patience = self.settings.stale_after()
+        health = (self._slices.health(patience), self._nvml.health(patience))
         if accounted is None:
             return Snapshot(self._clocks.wall(), gpus=gpus, health=health)
         slices, states = accounted

@@ -1,8 +1,8 @@
 """The collectors: each reads one source, whole, when it is asked to; any exception it raises is a failure.
 
 `NvmlCollector` opens the driver when it first needs it and again after a failure, so an exporter that starts
-before the driver finds it later. `SlicesCollector` is in slices.py. Collectors keep no clock, no thread and
-no history: collection.py runs them.
+before the driver finds it later. `SlicesCollector` is in slices.py. Collectors keep no clock and no thread:
+collection.py runs them.
 """
 
 from __future__ import annotations

@@ -89,6 +89,22 @@ def test_a_slice_that_is_gone_is_gone_from_the_next_page(setup):
     assert 'container="alice"' not in setup.tick()
 
 
+def test_a_collector_that_does_not_answer_has_failed_before_it_returns(setup):
+    setup.tick()
+    during = []
+
+    def hang():
+        for seconds in (1.0, 60.0):
+            setup.clock.now += seconds
+            setup.collection.publish()
+            during.append(setup.collection.problem())
+
+    setup.nvml.hook = hang
+    setup.tick()
+    assert during == ["", "nvml: no answer for 61 s"]
+    assert setup.collection.problem() == ""
+
+
 def test_a_page_that_nobody_renewed_is_not_ready(setup):
     setup.tick()
     setup.clock.now += 60.0
