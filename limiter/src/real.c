@@ -24,8 +24,11 @@ __thread bool weir_inside;
 
 struct weir_linker weir_linker;
 
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* where this library is mapped */
+
 struct wanted {
     const char *name;
+    bool anywhere; /* not only in libc or libdl */
     void *found;
 };
 
@@ -75,18 +78,24 @@ static void *find_in(const struct dl_phdr_info *object, const ElfW(Dyn) *entry, 
     return NULL;
 }
 
+static bool is_libc(const struct dl_phdr_info *object)
+{
+    const char *base = strrchr(object->dlpi_name, '/');
+    base = base ? base + 1 : object->dlpi_name;
+    return strcmp(base, "libc.so.6") == 0 || strcmp(base, "libdl.so.2") == 0;
+}
+
 static int visit(struct dl_phdr_info *object, size_t size, void *argument)
 {
     struct wanted *wanted = argument;
-    const char *base = strrchr(object->dlpi_name, '/');
-    base = base ? base + 1 : object->dlpi_name;
+    bool ours = object->dlpi_addr == (ElfW(Addr))(uintptr_t)__ehdr_start;
+    bool asked = wanted->anywhere ? !ours : is_libc(object);
     (void)size;
-    if (strcmp(base, "libc.so.6") != 0 && strcmp(base, "libdl.so.2") != 0)
-        return 0;
-    for (int i = 0; i < object->dlpi_phnum && !wanted->found; i++)
-        if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            wanted->found = find_in(
-                object, (const void *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr), wanted->name);
+    for (int i = 0; asked && i < object->dlpi_phnum && !wanted->found; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type == PT_DYNAMIC)
+            wanted->found = find_in(object, (const void *)(object->dlpi_addr + part->p_vaddr), wanted->name);
+    }
     return wanted->found != NULL;
 }
 
@@ -94,6 +103,9 @@ static void *from_libc(const char *name)
 {
     struct wanted wanted = {.name = name};
     dl_iterate_phdr(visit, &wanted);
+    wanted.anywhere = true; /* a libc of another name */
+    if (!wanted.found)
+        dl_iterate_phdr(visit, &wanted);
     return wanted.found;
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +47,8 @@ void weir_complain(atomic_flag *once, const char *format, ...)
     va_end(arguments);
     if (length > (int)sizeof line - 2)
         length = (int)sizeof line - 2;
-    if (length > 0) {
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (length > 0 && poll(&error, 1, 0) == 1 && error.revents == POLLOUT) { /* neither full nor a broken pipe */
         line[length++] = '\n';
         ssize_t written = write(STDERR_FILENO, line, (size_t)length);
         (void)written; /* there is nobody else to tell */

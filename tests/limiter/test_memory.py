@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -26,7 +27,7 @@ def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
     return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
 
 
-@contextmanager
+@contextlib.contextmanager
 def resting(machine: Machine, slice_: Slice, *commands: str) -> Iterator[list[tuple[str, ...]]]:
     """A process that has carried out the commands and still lives, with what it printed."""
     process = machine.start(slice_, *commands, "wait")
@@ -221,6 +222,24 @@ def test_eight_processes_at_once_never_pass_the_limit(machine: Machine, slice_: 
     assert looks > 10
     assert 8 * CONTEXT < most <= 8 * CONTEXT + 1000 * MIB
     assert slice_.stats.devices[0].denied_limit >= 8
+
+
+def test_processes_killed_in_the_middle_leave_nothing_behind(machine: Machine, slice_: Slice) -> None:
+    idle = in_use(machine)
+    chance = random.Random(7)
+    for _ in range(25):
+        crowd = [machine.start(slice_, *OPEN, "fill:3000000", "fill:1000", "wait") for _ in range(2)]
+        for process in crowd:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(chance.random() * 0.03)
+            process.kill()
+        for process in crowd:
+            process.communicate(timeout=30)
+    with resting(machine, slice_, *OPEN, f"alloc:{LIMIT - CONTEXT}") as lines:
+        assert lines[-1] == ("alloc", OK)
+        assert slice_.stats.devices[0].used == LIMIT
+        assert in_use(machine) - idle == LIMIT
+    assert slice_.stats.reaped > 0
 
 
 def test_threads_that_free_everything_leave_the_books_as_they_were(machine: Machine, slice_: Slice) -> None:
