@@ -1,16 +1,14 @@
 """The pages' layout against the C header, and their readers against what a tenant may write."""
 
 import ctypes
-import fcntl
 import os
-import struct
 import subprocess
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from limiter import layout, ledger, pages, writer
+from limiter import layout, pages
+from tests.limiter.tenant import Tenant
 
 HEADER = Path(layout.__file__).parent / "src/page.h"
 MIB = 1 << 20
@@ -88,55 +86,13 @@ def test_kinds_are_the_header_s(kind, tmp_path):
     assert kind == constant(f"WEIR_KIND_{kind.name}", tmp_path)
 
 
-class Tenant:
-    """Writes a stats page as the limiter, or a hostile program, would."""
-
-    def __init__(self, path, devices=1):
-        self.path = path
-        writer.create_stats(path, 7, devices)
-        self.header = layout.StatsHeader.from_buffer_copy(path.read_bytes())
-        self.shape = ledger.Shape.of(self.header)
-
-    def poke(self, offset, content):
-        with self.path.open("r+b") as file:
-            file.seek(offset)
-            file.write(bytes(content))
-
-    def sum(self, total, intent=0, sequence=0, device=0):
-        self.poke(self.shape.header + device * self.shape.device_stride, word(total, intent, sequence))
-
-    def attach(self, slot, used, pid=100, intents=(), own=(0, 0)):
-        header = layout.SlotHeader(state=layout.SlotState.ATTACHED, pid=pid)
-        for index, intent in enumerate(intents):
-            header.intents[index] = intent
-        held = layout.SlotDevice(used=int.from_bytes(word(used, *own), "little"))
-        held.kind_bytes[layout.Kind.BUFFER] = used
-        self.poke(self.shape.slot(slot), bytes(header) + bytes(held))
-
-    @contextmanager
-    def alive(self, slot):
-        """As the limiter holds it: an open-file-description lock on the slot's byte."""
-        with self.path.open("r+b") as file:
-            request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, self.shape.slot(slot), 1, 0)
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, request)
-            yield
-
-    def read(self):
-        return pages.read_stats(self.path)
-
-
-def word(total, intent=0, sequence=0):
-    value = total // layout.UNIT << layout.WORD_SUM_SHIFT | intent << layout.WORD_INTENT_SHIFT | sequence
-    return value.to_bytes(8, "little")
-
-
 @pytest.fixture
 def tenant(tmp_path):
     return Tenant(tmp_path / "stats")
 
 
 def test_a_new_page_is_empty_and_everybody_may_write_it(tenant):
-    page = tenant.read()
+    page = pages.read_stats(tenant.path)
     assert (page.generation, page.processes, page.devices[0].used) == (7, (), 0)
     assert tenant.path.stat().st_mode & 0o777 == 0o666
 
@@ -146,7 +102,7 @@ def test_the_living_are_shown_and_the_dead_are_left_out(tenant):
     tenant.attach(0, 6 * MIB, pid=41)
     tenant.attach(3, 4 * MIB, pid=42)
     with tenant.alive(3):
-        page = tenant.read()
+        page = pages.read_stats(tenant.path)
     assert page.devices[0].used == 4 * MIB
     assert [(one.slot, one.pid, one.devices[0].used) for one in page.processes] == [(3, 42, 4 * MIB)]
     assert page.dead == 1
@@ -175,7 +131,7 @@ def test_what_a_process_held_that_died_in_mid_operation(tenant, case):
     operation, card, own, pending = DEAD_IN_MID_OPERATION[case]
     tenant.sum(100 * MIB, *card)
     tenant.attach(2, 10 * MIB, intents=[operation], own=own)
-    assert tenant.read().devices[0].used == (100 - 10) * MIB - pending
+    assert pages.read_stats(tenant.path).devices[0].used == (100 - 10) * MIB - pending
 
 
 def test_a_reaper_that_died_half_way_is_not_subtracted_twice(tenant):
@@ -184,19 +140,19 @@ def test_a_reaper_that_died_half_way_is_not_subtracted_twice(tenant):
     reaping = intent(delta=-10 * MIB, applied=5)
     tenant.sum(90 * MIB)
     tenant.attach(2, 10 * MIB, intents=[layout.Intent()] * last + [reaping])
-    assert tenant.read().devices[0].used == 90 * MIB
+    assert pages.read_stats(tenant.path).devices[0].used == 90 * MIB
 
 
 def test_dead_bytes_beyond_the_sum_leave_nothing_not_less(tenant):
     tenant.sum(1 * MIB)
     tenant.attach(0, 9 * MIB)
-    assert tenant.read().devices[0].used == 0
+    assert pages.read_stats(tenant.path).devices[0].used == 0
 
 
 def test_garbage_in_every_byte_after_the_header_is_bounded(tenant):
     size = tenant.path.stat().st_size
     tenant.poke(ctypes.sizeof(layout.StatsHeader), b"\xff" * (size - ctypes.sizeof(layout.StatsHeader)))
-    page = tenant.read()
+    page = pages.read_stats(tenant.path)
     largest = (1 << 34) * layout.UNIT
     assert 0 <= page.devices[0].used <= largest
     assert page.devices[0].launches < 2**63
@@ -205,7 +161,7 @@ def test_garbage_in_every_byte_after_the_header_is_bounded(tenant):
 
 def test_a_name_that_is_not_text_is_still_read(tenant):
     tenant.poke(layout.StatsHeader.limiter_version.offset, b'\xff"\n' + bytes(29))
-    assert tenant.read().limiter_version == '�"\n'
+    assert pages.read_stats(tenant.path).limiter_version == '�"\n'
 
 
 HOSTILE_HEADERS = {
@@ -232,14 +188,14 @@ def test_a_header_that_cannot_be_is_refused(tenant, case):
         setattr(tenant.header, name, value)
     tenant.poke(0, tenant.header)
     with pytest.raises(error):
-        tenant.read()
+        pages.read_stats(tenant.path)
 
 
 @pytest.mark.parametrize("size", [0, 7, 100, 304, 1000, 300_000])
 def test_a_page_cut_short_is_corrupt(tenant, size):
     os.truncate(tenant.path, size)
     with pytest.raises(pages.CorruptPageError):
-        tenant.read()
+        pages.read_stats(tenant.path)
 
 
 def test_a_fifo_in_the_page_s_place_does_not_hang(tmp_path):
