@@ -9,11 +9,16 @@ NoGpuError.
 from __future__ import annotations
 
 import ctypes
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from weir.errors import NoGpuError
+
+# Seconds. The driver averages a process's samples since the time it is asked for; measured on an H200, a
+# question since 0 is answered with the average over the process's whole life.
+UTILIZATION_WINDOW = 1.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Nvml(Protocol):
         """Who holds memory on this card."""
 
     def utilization_by_process(self, uuid: str) -> dict[int, float]:
-        """The part of its time (0 to 1) that each process had a kernel on this card; over a second late."""
+        """The part of the last second (0 to 1) that each process had a kernel on this card."""
 
 
 class DriverNvml:
@@ -137,7 +142,8 @@ class DriverNvml:
     def utilization_by_process(self, uuid: str) -> dict[int, float]:
         n = self._nvml
         handle = self._handle(uuid)
-        samples = self._optional(n.nvmlDeviceGetProcessUtilization, handle, 0) or []
+        since = int((time.time() - UTILIZATION_WINDOW) * 1e6)
+        samples = self._optional(n.nvmlDeviceGetProcessUtilization, handle, since) or []
         latest = {sample.pid: sample for sample in sorted(samples, key=lambda sample: sample.timeStamp)}
         return {pid: sample.smUtil / 100 for pid, sample in latest.items()}
 

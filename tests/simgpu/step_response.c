@@ -1,27 +1,32 @@
 /*
- * What NVML shows, at given ages, of a full load that starts and of one that has ended; in virtual time.
- * Prints one line for each age in ms given as an argument: rising and falling value, in parts of 10,000.
+ * What NVML shows, at given times, of a full load that runs from START to END; in virtual time.
+ *
+ * `step_response PHASE WINDOW AGE…`, all in ms: the load starts PHASE into a sample. One line for each age
+ * since the load's start: the process's figure for the last WINDOW ms, and the card's. A process exists long
+ * before its load; "-" where it has no sample.
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../../simgpu/src/nvml/utilization.h"
 
 #define MS UINT64_C(1000000)
-#define START (UINT64_C(1000) * 1000 * MS)
-#define LONG_LOAD (2000 * MS)
+#define BASE (5000 * UTILIZATION_SAMPLE_NS)
+#define LOAD (2000 * MS)
 
 int main(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        uint64_t age = strtoull(argv[i], NULL, 10) * MS;
-        struct sim_history rising, falling;
-        memset(&rising, 0, sizeof rising);
-        memset(&falling, 0, sizeof falling);
-        sim_history_add(&rising, START, START + age);
-        sim_history_add(&falling, START - LONG_LOAD, START);
-        printf("%u %u\n", utilization_basis_points(&rising, START + age),
-               utilization_basis_points(&falling, START + age));
+    uint64_t start = BASE + strtoull(argv[1], NULL, 10) * MS, window = strtoull(argv[2], NULL, 10) * MS;
+    for (int i = 3; i < argc; i++) {
+        static struct sim_history history;
+        uint64_t age = strtoull(argv[i], NULL, 10) * MS, now = start + age;
+        uint32_t percent;
+        history = (struct sim_history){0};
+        sim_history_add(&history, start, start + (age < LOAD ? age : LOAD));
+        if (utilization_since(&history, BASE / 2, now - window, now, &percent))
+            printf("%u", percent);
+        else
+            printf("-");
+        printf(" %u\n", utilization_of_sample(&history, now));
     }
     return 0;
 }

@@ -189,7 +189,7 @@ answer = {
     assert answer["found"] == list(range(7))
     assert answer["parents"] == [1] * 7
     assert (answer["memory"], answer["multiprocessors"]) == (143_155 // 8, 16)
-    assert answer["whole"] == "Not Supported"
+    assert answer["whole"] == "Invalid Argument"
 
 
 @pytest.mark.parametrize(
@@ -206,8 +206,12 @@ answer = {
     "ancestor": n.nvmlDeviceGetTopologyCommonAncestor(one, two) == n.NVML_TOPOLOGY_HOSTBRIDGE,
     "near": len(n.nvmlDeviceGetTopologyNearestGpus(one, n.NVML_TOPOLOGY_HOSTBRIDGE)),
     "count": n.nvmlDeviceGetCount(),
+    "far_ends": [
+        getattr(value(n.nvmlDeviceGetNvLinkRemotePciInfo, card, 0), "busId", "none") for card in (one, two)
+    ],
 }
 """)
+    assert answer["far_ends"] == ["none" if nvlink else "00000000:05:00.0"] * 2, "one switch for all"
     assert (answer["nvlink"], answer["pci"], answer["ancestor"]) == (nvlink, pci, True)
     assert answer["near"] == answer["count"] - 1
 
@@ -263,12 +267,12 @@ nvml = DriverNvml(Path({str(h200.library)!r}))
 reading = nvml.reading(gpu.uuid)
 print(json.dumps([nvml.driver_version, nvml.cuda_version, gpu.name, gpu.capacity, gpu.mig_mode,
     reading.memory_used, reading.utilization, [[p.pid, p.used] for p in nvml.processes(gpu.uuid)],
-    nvml.utilization_by_process(gpu.uuid)]))
+    nvml.utilization_by_process(gpu.uuid).get({load.pid}, 0.0)]))
 """
     result = h200.run(sys.executable, "-c", code, LD_LIBRARY_PATH="")
     assert result.returncode == 0, result.stderr
     used = CONTEXT + 64 * MIB
     assert json.loads(result.stdout) == [
         "580.159.04", "13.0", "NVIDIA H200", 143_155 * MIB, False, used, 0.0, [[load.pid, used]],
-        {str(load.pid): 0.0},
+        0.0,
     ]  # fmt: skip

@@ -1,10 +1,10 @@
 /*
  * What load does to a card: utilisation, power, energy, temperature, clocks.
  *
- * Utilisation is late (utilization.c). Power is a straight line from idle to the limit by utilisation; energy
- * is that line integrated over the exact busy time since the machine was made, so it has no lag. The memory
- * controller, encoders and decoders are not simulated and read 0. Throttling is not simulated either: the only
- * reason a clock is lowered for is an idle card.
+ * Utilisation is sampled, and late by its samples (utilization.c). Power is a straight line from idle to the
+ * limit by utilisation; energy is that line integrated over the exact busy time since the machine was made, so
+ * it has no lag. The memory controller, encoders and decoders are not simulated and read 0. Throttling is not
+ * simulated either: the only reason a clock is lowered for is an idle card.
  */
 #include "library.h"
 
@@ -13,18 +13,14 @@
 
 #include "utilization.h"
 
-#define SAMPLING_PERIOD_US 166000 /* what the driver says of its engines' counters */
+#define SAMPLING_PERIOD_US (UTILIZATION_SAMPLE_NS / 1000)
 #define IDLE_CELSIUS 30
 #define BUSY_CELSIUS 70
 #define IDLE_CLOCK_DIVISOR 6 /* an H200 idles at 345 of 1,980 MHz */
 
-static unsigned int percent(const struct sim_history *history, uint64_t now) {
-    return (utilization_basis_points(history, now) + 50) / 100;
-}
-
 /* `from` at idle, `to` under full load. */
 static unsigned int between(unsigned int from, unsigned int to, const struct sim_device *card, uint64_t now) {
-    return from + (unsigned int)((uint64_t)(to - from) * utilization_basis_points(&card->history, now) / 10000);
+    return from + (unsigned int)((uint64_t)(to - from) * utilization_of_sample(&card->history, now) / 100);
 }
 
 static uint64_t energy_millijoules(const struct sim_device *card, uint64_t now) {
@@ -41,7 +37,7 @@ static bool idle(uint32_t device) {
 }
 
 static nvmlUtilization_t rates(const struct sim_device *card, uint64_t now) {
-    return (nvmlUtilization_t){.gpu = percent(&card->history, now), .memory = 0};
+    return (nvmlUtilization_t){.gpu = utilization_of_sample(&card->history, now), .memory = 0};
 }
 
 NVML_VALUE(nvmlDeviceGetUtilizationRates, nvmlUtilization_t, rates(card, now))
@@ -139,21 +135,26 @@ static uint64_t microseconds_since_1970(void) {
     return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
 }
 
-/* One sample, of now, for each process with a context; at most `room` are written, all are counted. */
+/*
+ * One figure for each process with a context and a sample less than `age_us` old; at most `room` are written,
+ * all are counted. Their time stamp is the end of the newest sample.
+ */
 static unsigned int sample(const struct nvml_handle *at, nvmlProcessUtilizationSample_t *samples,
-                           unsigned int room) {
+                           unsigned int room, uint64_t age_us) {
     unsigned int count = 0;
-    uint64_t stamp = microseconds_since_1970(), now = sim_lock();
+    uint64_t wall = microseconds_since_1970(), now = sim_lock();
+    uint64_t since = age_us < now / 1000 ? now - age_us * 1000 : 0;
+    uint64_t stamp = wall - (now - utilization_newest(now)) / 1000;
     for (uint32_t i = 0; i < sim_machine->process_limit && at->mig == NVML_WHOLE_CARD; i++) {
         const struct sim_process *process = &sim_machine->processes[i];
-        if (!process->in_use || !process->device[at->device].contexts)
+        const struct sim_process_device *here = &process->device[at->device];
+        uint32_t percent;
+        if (!process->in_use || !here->contexts ||
+            !utilization_since(&here->history, process->started, since, now, &percent))
             continue;
         if (count++ < room)
             samples[count - 1] = (nvmlProcessUtilizationSample_t){
-                .pid = (unsigned int)process->pid,
-                .timeStamp = stamp,
-                .smUtil = percent(&process->device[at->device].history, now),
-            };
+                .pid = (unsigned int)process->pid, .timeStamp = stamp, .smUtil = percent};
     }
     sim_unlock();
     return count;
@@ -168,7 +169,8 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
     if (result != NVML_SUCCESS)
         return result;
     unsigned int room = samples ? *count : 0;
-    *count = last_seen < microseconds_since_1970() ? sample(at, samples, room) : 0;
+    uint64_t wall = microseconds_since_1970();
+    *count = last_seen < wall ? sample(at, samples, room, wall - last_seen) : 0;
     if (*count == 0)
         return NVML_ERROR_NOT_FOUND;
     return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
@@ -202,7 +204,7 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProc
             result = NVML_ERROR_INVALID_ARGUMENT;                                                              \
         if (result == NVML_SUCCESS) {                                                                          \
             *utilization = 0;                                                                                  \
-            *period = SAMPLING_PERIOD_US;                                                                      \
+            *period = (unsigned int)SAMPLING_PERIOD_US;                                                                      \
         }                                                                                                      \
         return result;                                                                                         \
     }

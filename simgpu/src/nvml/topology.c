@@ -9,7 +9,7 @@
 #include "library.h"
 
 #include <stddef.h>
-#include <string.h>
+#include <stdio.h>
 
 #define MIG_MEMORY_SLICES 8
 
@@ -120,6 +120,19 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned i
     return result;
 }
 
+#define SWITCH_BUS 5 /* in front of all cards */
+#define SWITCH_ID 0x22a310de
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci) {
+    nvmlReturn_t result = open_link(__func__, device, link, pci);
+    if (result != NVML_SUCCESS)
+        return result;
+    *pci = (nvmlPciInfo_t){.bus = SWITCH_BUS, .pciDeviceId = SWITCH_ID};
+    snprintf(pci->busId, sizeof pci->busId, NVML_DEVICE_PCI_BUS_ID_FMT, 0, SWITCH_BUS, 0);
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, NVML_DEVICE_PCI_BUS_ID_LEGACY_FMT, 0, SWITCH_BUS, 0);
+    return NVML_SUCCESS;
+}
+
 /* ---- ECC ---- */
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t *current, nvmlEnableState_t *pending) {
@@ -192,10 +205,8 @@ static nvmlReturn_t open_mig(const char *function, nvmlDevice_t device, const vo
                              const struct sim_mig **mig) {
     const struct nvml_handle *at;
     nvmlReturn_t result = nvml_open(function, device, &at);
-    if (result == NVML_SUCCESS && !out)
+    if (result == NVML_SUCCESS && (!out || at->mig == NVML_WHOLE_CARD))
         result = NVML_ERROR_INVALID_ARGUMENT;
-    if (result == NVML_SUCCESS && at->mig == NVML_WHOLE_CARD)
-        result = NVML_ERROR_NOT_SUPPORTED;
     if (result == NVML_SUCCESS)
         *mig = &sim_machine->devices[at->device].mig[at->mig];
     return result;
@@ -218,7 +229,7 @@ nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *i
 }
 
 NVML_VALUE(nvmlDeviceIsMigDeviceHandle, unsigned int, at->mig != NVML_WHOLE_CARD)
-NVML_VALUE(nvmlDeviceGetMaxMigDeviceCount, unsigned int, sim_hardware->mig ? SIM_MIG_SLICES : 0)
+NVML_VALUE(nvmlDeviceGetMaxMigDeviceCount, unsigned int, card->mig_mode ? SIM_MIG_SLICES : 0)
 
 /* An eighth of the card in whole pairs: 16 of an H200's 132, 14 of an A100's 108. */
 static unsigned int multiprocessors_of_slice(void) {

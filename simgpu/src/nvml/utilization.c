@@ -1,31 +1,42 @@
 /*
- * The step response of NVML's utilisation, as measured on an H200: after a load of 100 % starts it reads 10 %
- * at 0.19 s, 46 % at 0.5 s, 78 % at 0.9 s and 99 % at 1.3 s, and it is gone 1.35 s after the load ends.
+ * What was measured on an H200 (driver 580), with a load that starts on a process which was idle before:
  *
- * A linear filter with that step response weighs the busy time of age t by the response's slope at t. Between
- * the measured points the response is taken to be straight, so the value is a sum of five terms: the busy
- * share of each span of ages, times what the response gains over it. Only this card was measured; the others
- * are taken to be as late.
+ *   card       0 or 100 % about 0.2 s after the load starts or ends: its newest sample;
+ *   process    the average of its samples newer than the caller's lastSeenTimeStamp, up to the newest one:
+ *              asked for the last second it reads 17 % after 0.19 s, 57 % after 0.58 s, 97 % after 1.06 s, and
+ *              is gone a second after the load; asked for everything (0), it averages the process's life.
+ *
+ * So NVML's lag is the window that the caller chose, and up to one sample. The history here reaches back less
+ * far than the driver's (LONGEST); a longer question that does not begin before the process is cut to that.
  */
 #include "utilization.h"
 
-#define MS UINT64_C(1000000)
+#define LONGEST (12 * UTILIZATION_SAMPLE_NS) /* of the history's 2.56 s, in whole samples */
 
-static const struct {
-    uint64_t age; /* where the span ends; it begins where the one before ends */
-    uint32_t gain; /* of 10,000 */
-} spans[] = {{190 * MS, 1000}, {500 * MS, 3600}, {900 * MS, 3200}, {1300 * MS, 2100}, {1350 * MS, 100}};
+static uint32_t percent_of(uint64_t busy, uint64_t time) {
+    uint64_t percent = time ? (busy * 100 + time / 2) / time : 0;
+    return percent < 100 ? (uint32_t)percent : 100;
+}
 
-uint32_t utilization_basis_points(const struct sim_history *history, uint64_t now) {
-    uint64_t newer = 0;
-    double sum = 0;
-    for (unsigned int i = 0; i < sizeof spans / sizeof spans[0]; i++) {
-        uint64_t age = spans[i].age < now ? spans[i].age : now;
-        if (age > newer) {
-            uint64_t busy = sim_history_busy(history, now - age, now - newer);
-            sum += (double)spans[i].gain * (double)busy / (double)(spans[i].age - newer);
-        }
-        newer = spans[i].age;
-    }
-    return sum < 10000 ? (uint32_t)(sum + 0.5) : 10000;
+uint64_t utilization_newest(uint64_t now) {
+    return now - now % UTILIZATION_SAMPLE_NS;
+}
+
+uint32_t utilization_of_sample(const struct sim_history *history, uint64_t now) {
+    uint64_t to = utilization_newest(now), from = to - UTILIZATION_SAMPLE_NS;
+    return percent_of(sim_history_busy(history, from, to), to - from);
+}
+
+bool utilization_since(const struct sim_history *history, uint64_t started, uint64_t since, uint64_t now,
+                       uint32_t *percent) {
+    uint64_t to = utilization_newest(now), from = utilization_newest(since), born = utilization_newest(started);
+    if (from < born)
+        from = born;
+    if (from >= to)
+        return false;
+    if (to - from > LONGEST && from > born)
+        from = to - LONGEST;
+    *percent = to - from > LONGEST ? percent_of(history->total, now - started)
+                                   : percent_of(sim_history_busy(history, from, to), to - from);
+    return true;
 }
