@@ -6,7 +6,8 @@
  *   X(symbol, prototype, need, (params), (args))  the uncovered ones, which are all defined from this list
  *
  * `prototype` is the name under which cuda.h or nvml.h declares the same signature. REQUIRED symbols exist in
- * every driver that Weir supports; an OPTIONAL one that is missing answers "not found" when it is called.
+ * every driver that Weir supports, and a driver without one is complained of; a symbol that is missing answers
+ * "not found" when it is called.
  * A hook is the function of the same name in this library; inside a hook, WEIR_REAL(symbol)(…) is the driver's.
  * This file decides nothing about what a hook does.
  */
@@ -49,15 +50,15 @@
     X(cuMemUnmap, cuMemUnmap, OPTIONAL)                                                                      \
     X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, OPTIONAL)                                    \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, REQUIRED)                                          \
-    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, REQUIRED)                                        \
+    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, OPTIONAL)                                        \
     X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease_v2, OPTIONAL)                                  \
-    X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, REQUIRED)                                            \
+    X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, OPTIONAL)                                            \
     X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset_v2, OPTIONAL)                                      \
-    X(cuCtxCreate, cuCtxCreate, REQUIRED)                                                                    \
+    X(cuCtxCreate, cuCtxCreate, OPTIONAL)                                                                    \
     X(cuCtxCreate_v2, cuCtxCreate_v2, REQUIRED)                                                              \
     X(cuCtxCreate_v3, cuCtxCreate_v3, OPTIONAL)                                                              \
     X(cuCtxCreate_v4, cuCtxCreate_v4, OPTIONAL)                                                              \
-    X(cuCtxDestroy, cuCtxDestroy, REQUIRED)                                                                  \
+    X(cuCtxDestroy, cuCtxDestroy, OPTIONAL)                                                                  \
     X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)
 
 /* Kernel launches, and the calls that wait for them (pacing.c). */

@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "real.h"
+#include "slice.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -16,7 +17,11 @@
 
 #define NAME(symbol, prototype, ...) [WEIR_ID_##symbol] = #symbol,
 #define HOOK(symbol, prototype, ...) [WEIR_ID_##symbol] = (void *)symbol,
+#define NEED(symbol, prototype, need, ...) [WEIR_ID_##symbol] = need,
 
+enum need { OPTIONAL, REQUIRED };
+
+static const enum need needs[WEIR_SYMBOLS] = {WEIR_ALL_SYMBOLS(NEED)};
 static const char *const names[WEIR_SYMBOLS] = {WEIR_ALL_SYMBOLS(NAME)};
 void *const weir_replacements[WEIR_SYMBOLS] = {WEIR_ALL_HOOKS(HOOK)};
 void *_Atomic weir_reals[WEIR_SYMBOLS];
@@ -142,8 +147,10 @@ static void *missing(enum weir_symbol_id id)
 /* Fills the slots of one library. Any number of threads may do it at once: they store the same values. */
 static bool load_library(bool nvml, int flags)
 {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const char *file = nvml ? "libnvidia-ml.so.1" : "libcuda.so.1";
     weir_find_linker();
-    void *library = weir_linker.dlopen(nvml ? "libnvidia-ml.so.1" : "libcuda.so.1", flags);
+    void *library = weir_linker.dlopen(file, flags);
     enum weir_symbol_id end = nvml ? WEIR_SYMBOLS : WEIR_CUDA_SYMBOLS;
     if (!library)
         return false;
@@ -151,6 +158,8 @@ static bool load_library(bool nvml, int flags)
         void *real = weir_linker.dlsym(library, names[id]);
         if (real && weir_replacements[id])
             weir_remember(id, real);
+        if (!real && needs[id] == REQUIRED)
+            weir_complain(&said, "weir: %s: no %s: this driver is older than Weir knows", file, names[id]);
         atomic_store_explicit(&weir_reals[id], real ? real : missing(id), memory_order_release);
     }
     return true;
