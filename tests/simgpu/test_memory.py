@@ -24,7 +24,7 @@ answer = {
 }
 """
 
-# kind, pieces, bytes each; MiB the card gives, MiB in NVML's figure, MiB kept when freed and not synchronised.
+# kind, pieces, bytes each; MiB of the card, MiB in NVML's figure, MiB kept when freed, until one waits.
 # The rows of "alloc" are measured on the H200; others follow from the same rounding, pools grow by 32 MiB.
 COSTS = [
     ("alloc", 64, 512, 2, 2, 0),

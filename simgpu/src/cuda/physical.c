@@ -2,8 +2,8 @@
  * cuMemCreate and its handles: physical memory on a card or on the host.
  *
  * Bytes survive being unmapped and mapped elsewhere, so they are in files: one common file for what stays in
- * the process, cut into ranges, and one file each for what may be exported (physical_share.c). The maker is
- * charged, an import is not. What it does not do: addresses (mapping.c).
+ * the process, cut into ranges, and one file each for what may be exported (physical_share.c).
+ * What it does not do: addresses (mapping.c).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -78,9 +78,24 @@ struct sim_physical *sim_physical_of_inode(uint64_t inode)
     return NULL;
 }
 
-static bool charged(const struct sim_physical *physical)
+/* Charge this process, so that others may take the charge over if the memory can be exported. */
+CUresult sim_physical_charge(struct sim_physical *physical)
 {
-    return physical->device != SIM_NONE && !physical->imported;
+    physical->share = (struct sim_share_ref){SIM_NONE, 0};
+    if (physical->device == SIM_NONE)
+        return CUDA_SUCCESS;
+    CUresult result = sim_card_take(physical->device, SIM_MEMORY_BUFFER, physical->size);
+    if (!result && sim_physical_exportable(physical))
+        physical->share = sim_share_begin(physical->device, physical->size);
+    return result;
+}
+
+void sim_physical_uncharge(const struct sim_physical *physical)
+{
+    if (physical->share.share != SIM_NONE)
+        sim_share_leave(physical->share);
+    else if (physical->device != SIM_NONE)
+        sim_memory_give(physical->device, SIM_MEMORY_BUFFER, physical->size);
 }
 
 bool sim_physical_enlist(struct sim_physical *physical)
@@ -96,8 +111,7 @@ void sim_physical_drop_if_unused(struct sim_physical *physical)
         return;
     sim_ranges_remove(&handles, physical->id);
     unplace(physical);
-    if (charged(physical))
-        sim_memory_give(physical->device, SIM_MEMORY_BUFFER, physical->size);
+    sim_physical_uncharge(physical);
     free(physical);
 }
 
@@ -123,15 +137,15 @@ static CUresult check_properties(const CUmemAllocationProp *prop, uint32_t *devi
 /* With the lock held. */
 static CUresult create(struct sim_physical *physical)
 {
-    if (charged(physical) && sim_card_take(physical->device, SIM_MEMORY_BUFFER, physical->size))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = sim_physical_charge(physical);
+    if (result)
+        return result;
     bool placed = sim_physical_exportable(physical) ? sim_physical_place_in_own_file(physical) : place_in_common(physical);
     if (placed && sim_physical_enlist(physical))
         return CUDA_SUCCESS;
     if (placed)
         unplace(physical);
-    if (charged(physical))
-        sim_memory_give(physical->device, SIM_MEMORY_BUFFER, physical->size);
+    sim_physical_uncharge(physical);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

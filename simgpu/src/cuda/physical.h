@@ -16,7 +16,7 @@ struct sim_physical {
     CUmemAllocationProp properties;
     unsigned handles;  /* unreleased */
     unsigned mappings;
-    bool imported;     /* another process made it and is charged for it */
+    struct sim_share_ref share; /* exportable memory of a card: who else holds it, and who is charged */
     int fd;            /* where its bytes are: a file of its own if it may be exported, else the common one … */
     uint64_t offset;   /* … from here on */
     uint64_t inode;    /* of a file of its own */
@@ -37,6 +37,8 @@ void sim_physical_drop_if_unused(struct sim_physical *physical);
 bool sim_physical_exportable(const struct sim_physical *physical);
 bool sim_physical_place_in_own_file(struct sim_physical *physical);
 int sim_physical_new_file(uint64_t size);                /* without a name; -1 */
+CUresult sim_physical_charge(struct sim_physical *physical);
+void sim_physical_uncharge(const struct sim_physical *physical);
 bool sim_physical_enlist(struct sim_physical *physical); /* give it an ID and its first handle */
 struct sim_physical *sim_physical_of_inode(uint64_t inode);
 

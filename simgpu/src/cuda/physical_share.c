@@ -2,9 +2,9 @@
  * Physical memory shared between processes by POSIX file descriptors.
  *
  * What may be exported is a file of its own, with a page behind its bytes that says what it is; its
- * descriptor is the handle that travels, and its inode tells whether this process has it already. An import
- * costs the card nothing: it is the same memory. What it does not do: fabric and Windows handles, and move
- * the charge to an importer that outlives the maker.
+ * descriptor is the handle that travels, and its inode tells whether this process has it already. The card is
+ * charged once, in the name of one of the processes that hold it. What it does not do: fabric and Windows
+ * handles.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,18 +20,23 @@
 struct label { /* behind the bytes of an exportable file */
     uint64_t mark, size;
     uint32_t device;
+    struct sim_share_ref share;
     CUmemAllocationProp properties;
 };
 
+static bool write_label(const struct sim_physical *physical)
+{
+    struct label label = {LABEL_MARK, physical->size, physical->device, physical->share, physical->properties};
+    return pwrite(physical->fd, &label, sizeof label, (off_t)physical->size) == (ssize_t)sizeof label;
+}
+
 bool sim_physical_place_in_own_file(struct sim_physical *physical)
 {
-    struct label label = {LABEL_MARK, physical->size, physical->device, physical->properties};
     struct stat file;
     physical->fd = sim_physical_new_file(physical->size + LABEL_SIZE);
     if (physical->fd < 0)
         return false;
-    if (pwrite(physical->fd, &label, sizeof label, (off_t)physical->size) == (ssize_t)sizeof label &&
-        !fstat(physical->fd, &file)) {
+    if (write_label(physical) && !fstat(physical->fd, &file)) {
         physical->inode = file.st_ino;
         return true;
     }
@@ -69,26 +74,39 @@ static bool read_label(int fd, struct label *label, struct stat *file)
            (label->device == SIM_NONE || label->device < sim_machine->device_count);
 }
 
+/* Whoever else holds it has paid. If nobody does, only the descriptor kept it: this process pays from now on. */
+static CUresult join(struct sim_physical *physical, const struct sim_share_ref *share)
+{
+    physical->share = *share;
+    if (physical->device == SIM_NONE || sim_share_join(*share))
+        return CUDA_SUCCESS;
+    CUresult result = sim_physical_charge(physical);
+    return result || write_label(physical) ? result : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
 static CUresult import(int fd, const struct label *label, uint64_t inode, struct sim_physical **made)
 {
     struct sim_physical *physical = calloc(1, sizeof *physical);
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (physical && own >= 0) {
         *physical = (struct sim_physical){.size = label->size,
                                           .device = label->device,
                                           .properties = label->properties,
-                                          .imported = true,
                                           .fd = own,
                                           .inode = inode};
-        if (sim_physical_enlist(physical)) {
-            *made = physical;
-            return CUDA_SUCCESS;
-        }
+        result = join(physical, &label->share);
     }
+    if (!result && sim_physical_enlist(physical)) {
+        *made = physical;
+        return CUDA_SUCCESS;
+    }
+    if (!result)
+        sim_physical_uncharge(physical);
     if (own >= 0)
         close(own);
     free(physical);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return result ? result : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,

@@ -23,7 +23,7 @@
 #include "model.h"
 
 #define SIM_MAGIC UINT64_C(0x5550474d49535257) /* "WRSIMGPU" */
-#define SIM_LAYOUT 1                           /* bump when any struct below changes its size or meaning */
+#define SIM_LAYOUT 2                           /* bump when any struct below changes its size or meaning */
 
 #define SIM_DEVICES 16
 #define SIM_PROCESSES 512
@@ -31,6 +31,7 @@
 #define SIM_QUEUE 1024     /* operations a channel can hold; a launch into a full one waits */
 #define SIM_EVENTS 65536
 #define SIM_FAULTS 32
+#define SIM_SHARES 4096 /* pieces of card memory that may be held by several processes */
 #define SIM_XIDS 64
 #define SIM_MIG_SLICES 7
 #define SIM_NONE UINT32_MAX
@@ -46,6 +47,20 @@ enum sim_memory_kind { /* what device memory is held for, one sum each */
     SIM_MEMORY_MODULE,
     SIM_MEMORY_MANAGED, /* takes the card's memory, yet NVML leaves it out of a process's figure */
     SIM_MEMORY_KINDS
+};
+
+struct sim_share { /* memory held in common; the charge is in `memory` of the process that pays */
+    uint32_t in_use;
+    uint32_t generation; /* changes when the slot is used anew */
+    uint32_t device;
+    uint32_t payer;      /* index of a process that holds it */
+    uint64_t bytes;
+    uint64_t holders[SIM_PROCESSES / 64]; /* a bit for each process */
+};
+
+struct sim_share_ref { /* names one from any process; share SIM_NONE: none */
+    uint32_t share;
+    uint32_t generation;
 };
 
 /* ---- utilisation ---- */
@@ -209,8 +224,10 @@ struct sim_state {
     uint32_t event_limit;       /* events beyond were never used */
     uint32_t channel_limit;     /* channels beyond were never used */
     uint32_t process_limit;     /* process slots beyond were never used */
+    uint32_t share_limit;         /* shares beyond were never used */
     struct sim_device devices[SIM_DEVICES];
     struct sim_process processes[SIM_PROCESSES];
+    struct sim_share shares[SIM_SHARES];
     struct sim_event events[SIM_EVENTS];
     struct sim_channel channels[SIM_CHANNELS];
 };
@@ -251,6 +268,14 @@ void sim_memory_give(uint32_t device, enum sim_memory_kind kind, uint64_t bytes)
 void sim_memory_info(uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes); /* what cuMemGetInfo says */
 /* With the lock held: NVML's figure for one process: all kinds but managed. */
 uint64_t sim_process_visible(const struct sim_process *process, uint32_t device);
+
+/* ---- memory in common (sharing.c): lock held by the callee, except for the last ---- */
+
+/* The caller, charged for so many bytes as SIM_MEMORY_BUFFER, may share them from now on. */
+struct sim_share_ref sim_share_begin(uint32_t device, uint64_t bytes);
+bool sim_share_join(struct sim_share_ref ref);  /* hold it too, at no charge; false: nobody holds it any more */
+void sim_share_leave(struct sim_share_ref ref); /* if the caller pays, another holder does, or nobody */
+void sim_share_forget(struct sim_state *machine, uint32_t process); /* it died; before its sums are cleared */
 
 /* ---- utilisation (history.c): lock held by the caller ---- */
 

@@ -46,6 +46,7 @@ void sim_memory_give(uint32_t device, enum sim_memory_kind kind, uint64_t bytes)
 void sim_memory_info(uint32_t device, uint64_t *free_bytes, uint64_t *total_bytes)
 {
     sim_lock();
+    sim_reap(); /* what a killed process held is free */
     *free_bytes = usable() - sim_machine->devices[device].used;
     *total_bytes = usable();
     sim_unlock();

@@ -128,6 +128,7 @@ void sim_process_forget(struct sim_state *machine, const struct sim_model *model
     for (uint32_t e = 0; e < machine->event_limit; e++)
         if (machine->events[e].in_use && !machine->events[e].destroyed && machine->events[e].process == index)
             sim_event_destroy_in(machine, e);
+    sim_share_forget(machine, index);
     for (uint32_t d = 0; d < machine->device_count; d++)
         for (int kind = 0; kind < SIM_MEMORY_KINDS; kind++) {
             machine->devices[d].used -= process->device[d].memory[kind];

@@ -4,6 +4,7 @@
  * The parent makes it, the child opens it, each sees what the other writes, and the card is charged once.
  * They take turns by bytes through a socket, so no case depends on time.
  */
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -193,7 +194,13 @@ static void make_physical(void)
     EQUAL(read_card(pointer + 4), 44);
     OK(cuMemUnmap(pointer, 4 * MIB));
     OK(cuMemRelease(handle));
+    close(fd);
     EQUAL(process_used(), CONTEXT);
+    EQUAL(card_used(), 2 * CONTEXT + 4 * MIB); /* the other one pays now */
+    turn_over();
+    wait_turn();
+    EQUAL(card_used(), 2 * CONTEXT);
+    turn_over();
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     OK(cuMemCreate(&private, 2 * MIB, &prop, 0));
     EQUAL(cuMemExportToShareableHandle(&fd, private, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_ERROR_INVALID_VALUE);
@@ -212,7 +219,66 @@ static void use_physical(void)
     EQUAL(read_card(pointer), 33);
     OK(cuMemsetD32(pointer + 4, 44, 1));
     turn_over();
+    wait_turn();
+    EQUAL(process_used(), CONTEXT + 4 * MIB);
+    EQUAL(read_card(pointer), 33);
+    OK(cuMemRelease(handle));
+    OK(cuMemUnmap(pointer, 4 * MIB));
+    EQUAL(process_used(), CONTEXT);
+    OK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    EQUAL(process_used(), CONTEXT + 4 * MIB); /* only the descriptor had kept it */
+    OK(cuMemRelease(handle));
+    turn_over();
+    wait_turn();
     EQUAL(cuMemImportFromShareableHandle(&handle, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* The maker is killed: what it made stays, and the other pays. */
+static void make_and_die(void)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr pointer;
+    int fd;
+    OK(cuMemAlloc(&pointer, 64 * MIB)); /* its own alone */
+    OK(cuMemCreate(&handle, 4 * MIB, &prop, 0));
+    OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    send_descriptor(fd);
+    wait_turn();
+    raise(SIGKILL);
+}
+
+static void outlive_it(void)
+{
+    CUmemGenericAllocationHandle handle;
+    int fd = receive_descriptor();
+    char byte;
+    OK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    EQUAL(process_used(), CONTEXT);
+    EQUAL(card_used(), 2 * CONTEXT + 68 * MIB);
+    turn_over();
+    EQUAL(recv(peer, &byte, 1, 0), 0); /* it is gone */
+    EQUAL(process_used(), CONTEXT + 4 * MIB);
+    EQUAL(card_used(), CONTEXT + 4 * MIB);
+    OK(cuMemRelease(handle));
+    EQUAL(card_used(), CONTEXT);
+}
+
+static void physical_memory_outlives_its_maker(void)
+{
+    int ends[2], status;
+    REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    pid_t maker = fork();
+    peer = ends[!maker];
+    close(ends[!!maker]);
+    open_card();
+    if (!maker)
+        make_and_die();
+    outlive_it();
+    REQUIRE(waitpid(maker, &status, 0) == maker);
+    REQUIRE(WIFSIGNALED(status));
 }
 
 static void physical_memory_by_descriptor(void)
@@ -220,4 +286,5 @@ static void physical_memory_by_descriptor(void)
     in_two_processes(make_physical, use_physical);
 }
 
-CASES(CASE(small_memory_by_ipc_handle) CASE(large_memory_by_ipc_handle) CASE(physical_memory_by_descriptor))
+CASES(CASE(small_memory_by_ipc_handle) CASE(large_memory_by_ipc_handle) CASE(physical_memory_by_descriptor)
+      CASE(physical_memory_outlives_its_maker))
