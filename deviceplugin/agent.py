@@ -93,12 +93,13 @@ class Agent:
         costs: dict[str, list[int]] = defaultdict(list)
         for one in observe(self._box):
             earlier = before.get(one.path)
-            if one.identity is None or one.stats is None or earlier is None:
+            if one.identity is None or one.control is None or one.stats is None or earlier is None:
                 continue
             for index, share in enumerate(one.identity.devices):
                 here = shown.get(share.uuid, {})
                 excess[one.path, index] = reconcile.unaccounted(earlier, one.stats, index, here)
-                if (cost := reconcile.context_cost(earlier, one.stats, index, here)) is not None:
+                charge = one.control.devices[index].context_bytes
+                if (cost := reconcile.context_cost(earlier, one.stats, index, here, charge)) is not None:
                     costs[share.uuid].append(cost)
         self._figures.unaccounted = self._figures.seen.confirm(excess)
         self._correct_contexts({uuid: min(found) for uuid, found in costs.items()}, models)

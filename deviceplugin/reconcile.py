@@ -30,15 +30,20 @@ def unaccounted(before: StatsPage, after: StatsPage, device: int, shown: Mapping
     return max(0, excess)
 
 
-def context_cost(before: StatsPage, after: StatsPage, device: int, shown: Mapping[int, int]) -> int | None:
-    """The least that NVML shows beyond what a process allocated, among those at rest with a context."""
+def context_cost(
+    before: StatsPage, after: StatsPage, device: int, shown: Mapping[int, int], charge: int
+) -> int | None:
+    """The least that NVML shows beyond what a process allocated, among those at rest with one context.
+
+    `charge`: what the ledger takes for a context; a process that was charged something else has several.
+    """
     first = {one.pid: one.devices[device] for one in before.processes}
     costs = [
         shown[one.pid] - _accounted(held) + held.kind_bytes[layout.Kind.CONTEXT]
         for one in after.processes
         if (held := one.devices[device]) == first.get(one.pid)
         and one.pid in shown
-        and held.kind_bytes[layout.Kind.CONTEXT]
+        and held.kind_bytes[layout.Kind.CONTEXT] == charge
     ]
     return min(costs, default=None)
 

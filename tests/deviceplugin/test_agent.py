@@ -1,0 +1,218 @@
+"""One tick of the agent after another, in virtual time, on real slice directories."""
+
+import os
+from contextlib import ExitStack
+
+import pytest
+
+from deviceplugin.agent import MS, RECONCILE_EVERY, SLOT_LIFE, UNACCOUNTED_LIFE, Agent
+from limiter import layout, slices
+from limiter.pages import read_control
+from tests.deviceplugin.fakes import GIB, UUIDS, FakeNvml
+from tests.limiter.tenant import Tenant
+
+MIB = 1 << 20
+SECOND = 1_000 * MS
+START = 1_000 * SECOND
+
+
+class World:
+    """A box with slices whose programs launch when the test says so, a clock and an agent."""
+
+    def __init__(self, root):
+        self.root = root
+        self.nvml = FakeNvml()
+        self.now = START
+        self.launches = {}
+        self.locks = {}
+        self.open = ExitStack()
+        self.agent = self.new_agent()
+
+    def new_agent(self):
+        return Agent(self.root, self.nvml, lambda: self.now)
+
+    def slice(self, name, cores=10_000, policy="fixed"):
+        share = slices.Share(UUIDS[0], 0, GIB, cores, cores % 10_000)
+        identity = slices.Identity(name, 7, 0.0, (share,), policy=policy)
+        control = slices.first_control(identity, [100 * GIB], [512 * MIB])
+        _, self.locks[name] = slices.create(self.root, identity, control)
+        self.launches[name] = 0
+        return self.tenant(name)
+
+    def tenant(self, name):
+        return Tenant(self.root / "slices" / name / "rw/stats")
+
+    def control(self, name):
+        return read_control(self.root / "slices" / name / "control")
+
+    def device(self, name):
+        return self.control(name).devices[0]
+
+    def launch(self, *names):
+        for name in names:
+            self.launches[name] += 1
+            self.tenant(name).set(launches=self.launches[name])
+
+    def run(self, seconds, *busy):
+        """Tick ten times a second while some slices launch all the time."""
+        for _ in range(round(seconds * 10)):
+            self.launch(*busy)
+            self.now += 100 * MS
+            self.agent.tick()
+
+
+@pytest.fixture
+def world(tmp_path):
+    here = World(tmp_path)
+    with here.open:
+        yield here
+    for lock in here.locks.values():
+        os.close(lock)
+
+
+def in_slot(world, name):
+    device = world.device(name)
+    return device.slot_deadline > world.now and device.slot_length > 0
+
+
+def test_a_busy_pair_gets_slots_of_its_shares(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.run(0.3, "a", "b")
+    a, b = world.device("a"), world.device("b")
+    assert (a.slot_length, b.slot_length) == (12 * MS, 6 * MS)
+    assert a.slot_frame == b.slot_frame == 20 * MS
+    assert a.slot_offset + a.slot_length < b.slot_offset
+
+
+def test_slots_go_when_the_neighbour_rests_and_come_back(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.run(0.3, "a", "b")
+    world.run(0.5, "a")
+    assert not in_slot(world, "a")
+    world.run(0.2, "a", "b")
+    assert in_slot(world, "a")
+
+
+def test_a_slot_is_renewed_before_it_ends_and_ends_without_an_agent(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    for _ in range(30):
+        world.run(0.1, "a", "b")
+        assert world.now < world.device("a").slot_deadline <= world.now + SLOT_LIFE or world.now < START + 3e8
+    world.now += SLOT_LIFE
+    assert not in_slot(world, "a")
+
+
+def test_pages_are_not_written_when_nothing_changes(world):
+    world.slice("a", 6000)
+    world.run(0.2, "a")
+    sequence = world.control("a").sequence
+    world.run(3, "a")
+    assert world.control("a").sequence == sequence
+
+
+def test_a_burst_slice_alone_is_lent_the_card_until_a_neighbour_comes(world):
+    world.slice("a", 3000, policy="burst")
+    world.slice("b", 6000)
+    world.run(0.3, "a")
+    assert world.device("a").core_limit_at(world.now) == layout.FULL_CORES
+    assert world.device("a").core_limit == 3000
+    world.run(0.2, "a", "b")
+    device = world.device("a")
+    assert in_slot(world, "a")
+    assert device.core_limit_at(world.now) == 4000  # its own, and what nobody was promised
+    assert device.core_limit_at(device.loan_deadline) == 3000
+
+
+def test_a_slice_without_a_cap_is_held_to_its_slot_while_others_compete(world):
+    world.slice("a", 6000)
+    world.slice("free")
+    world.run(0.3, "a", "free")
+    device = world.device("free")
+    assert device.slot_length == 8 * MS - 200_000
+    assert device.core_limit_at(world.now) == 4000
+    assert device.core_limit_at(world.now + SLOT_LIFE) == layout.FULL_CORES
+
+
+def test_slices_of_different_cards_do_not_compete(world):
+    world.slice("a", 6000)
+    share = slices.Share(UUIDS[1], 1, GIB, 3000, 3000)
+    identity = slices.Identity("b", 7, 0.0, (share,))
+    _, world.locks["b"] = slices.create(world.root, identity, slices.first_control(identity, [GIB], [0]))
+    world.launches["b"] = 0
+    world.run(0.3, "a", "b")
+    assert not in_slot(world, "a")
+
+
+def live_process(world, name, used, kind=layout.Kind.BUFFER):
+    tenant = world.slice(name)
+    tenant.sum(used)
+    tenant.attach(0, used, pid=4242, kind=kind)
+    world.open.enter_context(tenant.alive(0))
+    return tenant
+
+
+def test_bytes_that_only_nvml_shows_are_published_and_end_with_their_cause(world):
+    live_process(world, "a", 600 * MIB)
+    world.nvml.on_card = {UUIDS[0]: {4242: 850 * MIB}}
+    world.run(2.5)
+    device = world.device("a")
+    assert device.unaccounted == 250 * MIB
+    assert world.now < device.unaccounted_deadline <= world.now + UNACCOUNTED_LIFE
+    world.nvml.on_card = {UUIDS[0]: {4242: 600 * MIB}}
+    world.run(1.2)
+    assert (world.device("a").unaccounted, world.device("a").unaccounted_deadline) == (0, 0)
+
+
+def test_a_new_agent_lets_stand_what_the_last_one_found(world):
+    live_process(world, "a", 600 * MIB)
+    world.nvml.on_card = {UUIDS[0]: {4242: 850 * MIB}}
+    world.run(2.5)
+    world.agent = world.new_agent()
+    world.run(3)
+    assert world.device("a").unaccounted == 250 * MIB
+    assert world.device("a").unaccounted_deadline > world.now
+
+
+def test_the_cost_of_a_context_is_corrected_once_seen_twice(world):
+    live_process(world, "a", 512 * MIB, kind=layout.Kind.CONTEXT)
+    world.nvml.on_card = {UUIDS[0]: {4242: 430 * MIB}}
+    world.run(0.1)
+    assert world.device("a").context_bytes == 512 * MIB
+    world.run(2)
+    assert world.device("a").context_bytes == 430 * MIB
+
+
+def test_a_cost_that_no_context_has_is_not_believed(world):
+    live_process(world, "a", 512 * MIB, kind=layout.Kind.CONTEXT)
+    world.nvml.on_card = {UUIDS[0]: {4242: 1 * MIB}}
+    world.run(3)
+    assert world.device("a").context_bytes == 512 * MIB
+
+
+def test_stale_directories_are_removed_and_the_living_stay(world):
+    world.slice("dead")
+    world.slice("living")
+    os.close(world.locks.pop("dead"))
+    world.run(RECONCILE_EVERY / SECOND)
+    assert [one.path.name for one in slices.observe(world.root)] == ["living"]
+
+
+def test_a_driver_that_fails_once_is_asked_again(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.nvml.next_error = RuntimeError("the driver hiccups")
+    with pytest.raises(RuntimeError):
+        world.agent.tick()
+    world.run(0.3, "a", "b")
+    assert in_slot(world, "a")
+
+
+def test_a_spoiled_slice_takes_no_slot_from_the_others(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    os.truncate(world.slice("spoiled", 1000).path, 10)
+    world.run(0.3, "a", "b")
+    assert in_slot(world, "a")

@@ -1,0 +1,96 @@
+"""One agent at a time, and a successor whenever it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from deviceplugin.office import Office
+
+PERIOD = 0.01
+SECONDS = 20
+
+
+class Work:
+    """Counts its ticks and can be waited for."""
+
+    def __init__(self, error=None):
+        self.ticked = threading.Event()
+        self.error = error
+
+    def tick(self):
+        self.ticked.set()
+        if self.error:
+            raise self.error
+
+    def soon(self):
+        self.ticked.clear()
+        return self.ticked.wait(SECONDS)
+
+    def never(self):
+        self.ticked.clear()
+        return not self.ticked.wait(PERIOD * 20)
+
+
+def test_one_works_and_the_next_takes_over_when_it_ends(tmp_path):
+    first, second = Work(), Work()
+    with Office(tmp_path, second, PERIOD) as successor:
+        assert second.soon()
+        with Office(tmp_path, first, PERIOD):
+            assert first.never()
+        successor.resign()
+    with Office(tmp_path, first, PERIOD):
+        assert first.soon()
+
+
+def test_a_holder_that_resigns_is_succeeded_until_it_resumes(tmp_path):
+    first, second = Work(), Work()
+    with Office(tmp_path, first, PERIOD) as stopped:
+        assert first.soon()
+        stopped.resign()
+        with Office(tmp_path, second, PERIOD):
+            assert second.soon()
+            assert first.never()
+        stopped.resume()
+        assert first.soon()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from deviceplugin.office import Office
+class Work:
+    def tick(self): print("ticked", flush=True)
+with Office(Path(sys.argv[1]), Work(), 0.01):
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_holder_is_succeeded(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout.readline() == b"ticked\n"
+    work = Work()
+    with Office(tmp_path, work, PERIOD):
+        assert work.never()
+        os.kill(holder.pid, signal.SIGKILL)
+        assert work.soon()
+    holder.communicate()
+
+
+def test_a_tick_that_fails_is_told_and_tried_again(tmp_path):
+    work = Work(RuntimeError("no driver"))
+    with Office(tmp_path, work, PERIOD) as office:
+        assert work.soon()
+        assert work.soon()
+        assert office.problem == "RuntimeError: no driver"
+
+
+def test_the_lock_is_not_taken_through_a_link(tmp_path):
+    (tmp_path / "agent.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError):
+        Office(tmp_path, Work())

@@ -1,0 +1,170 @@
+"""How a card's time is cut: exactly, with time as an argument."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deviceplugin.slots import (
+    FLOOR,
+    FRAME,
+    FULL,
+    GUARD,
+    LONGEST_FRAME,
+    LONGEST_QUIET,
+    MS,
+    QUIET,
+    Activity,
+    Tenant,
+    Turn,
+    plan,
+    shares,
+)
+
+
+def tenant(key, limit=FULL, busy=True, burst=False, longest=MS):
+    return Tenant(key, limit, busy, burst, longest)
+
+
+NO_SLOTS = {
+    "nobody": [],
+    "one busy": [tenant("a", 6000), tenant("b", 3000, busy=False)],
+    "nobody busy": [tenant("a", 6000, busy=False), tenant("b", 3000, busy=False)],
+    "only slices without a cap": [tenant("a"), tenant("b")],
+    "one busy burst slice without a cap": [tenant("a", burst=True)],
+}
+
+
+@pytest.mark.parametrize("case", NO_SLOTS)
+def test_no_slots_where_nobody_competes_for_a_promise(case):
+    assert plan(NO_SLOTS[case]) == {}
+
+
+def test_a_burst_slice_alone_has_the_whole_card_and_no_slot():
+    assert plan([tenant("a", 3000, burst=True), tenant("b", 6000, busy=False)]) == {"a": Turn(share=FULL)}
+
+
+SHARES = {
+    "as promised": ([tenant("a", 6000), tenant("b", 3000)], {"a": 6000, "b": 3000}),
+    "what is left goes to those without a cap": (
+        [tenant("a", 6000), tenant("b"), tenant("c")],
+        {"a": 6000, "b": 2000, "c": 2000},
+    ),
+    "… less what idle slices were promised, if burst slices want it": (
+        [tenant("a", 3000, burst=True), tenant("idle", 3000, busy=False), tenant("c")],
+        {"a": 6000, "c": 4000},
+    ),
+    "… and with it where nobody else wants it": (
+        [tenant("a", 3000), tenant("idle", 3000, busy=False), tenant("c")],
+        {"a": 3000, "c": 7000},
+    ),
+    "burst slices divide the idle rest by their limits": (
+        [tenant("a", 1000, burst=True), tenant("b", 2000, burst=True), tenant("idle", 6000, busy=False)],
+        {"a": 3333, "b": 6666},
+    ),
+    "a fixed slice takes none of it": (
+        [tenant("a", 2000, burst=True), tenant("b", 3000)],
+        {"a": 7000, "b": 3000},
+    ),
+    "nothing left still ends": ([tenant("a", 6000), tenant("b", 4000), tenant("c")], None),
+}
+
+
+@pytest.mark.parametrize("case", SHARES)
+def test_shares(case):
+    tenants, expected = SHARES[case]
+    given_shares = shares(tenants)
+    if expected is None:
+        assert 0 < given_shares["c"] <= FLOOR
+        assert given_shares["a"] >= 6000 - FLOOR
+    else:
+        assert given_shares == expected
+
+
+def test_a_pair_has_slots_of_its_limits_in_one_frame():
+    turns = plan([tenant("a", 6000), tenant("b", 3000)])
+    assert turns == {"a": Turn(FRAME, 0, 12 * MS), "b": Turn(FRAME, 13 * MS, 6 * MS)}
+
+
+def test_a_share_that_is_not_the_limit_is_named():
+    turns = plan([tenant("a", 2000, burst=True), tenant("b", 3000), tenant("c")])
+    assert {key: turn.share for key, turn in turns.items()} == {"a": 0, "b": 0, "c": 5000}
+
+
+def test_a_full_card_gives_the_guard_from_all():
+    turns = plan([tenant("a", 6000), tenant("b", 4000)])
+    lost = {key: 1 - turns[key].length / (FRAME * limit / FULL) for key, limit in (("a", 6000), ("b", 4000))}
+    assert lost["a"] == pytest.approx(2 * GUARD / FRAME, rel=0.01)
+    assert lost["a"] == pytest.approx(lost["b"], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("longest", "frame"),
+    [
+        (0, FRAME),
+        (MS, FRAME),
+        (6 * MS, FRAME),
+        (10 * MS, 40 * MS),
+        (30 * MS, 100 * MS),
+        (2**62, LONGEST_FRAME),
+    ],
+)
+def test_the_frame_holds_the_longest_kernel_in_the_smallest_slot(longest, frame):
+    turns = plan([tenant("a", 6000), tenant("b", 3000, longest=longest)])
+    assert {turn.frame for turn in turns.values()} == {frame}
+
+
+tenants_of_a_card = st.lists(
+    st.tuples(st.integers(100, FULL), st.booleans(), st.booleans(), st.integers(0, 2**63)), max_size=12
+)
+
+
+@given(tenants_of_a_card)
+def test_slots_never_overlap_and_nobody_busy_is_left_out(drawn):
+    tenants = [Tenant(index, *fields) for index, fields in enumerate(drawn)]
+    turns = plan(tenants)
+    slots = sorted((turn.offset, turn.offset + turn.length) for turn in turns.values() if turn.frame)
+    assert all(end + GUARD <= start for (_, end), (start, _) in itertools.pairwise(slots))
+    assert all(
+        0 < turn.length < turn.frame and turn.offset + turn.length <= turn.frame
+        for turn in turns.values()
+        if turn.frame
+    )
+    assert not slots or len(slots) == sum(one.busy for one in tenants)
+
+
+@pytest.mark.parametrize(
+    ("longest", "after", "busy"),
+    [
+        (0, QUIET - 1, True),
+        (0, QUIET, False),
+        (400 * MS, 800 * MS - 1, True),
+        (400 * MS, 800 * MS, False),
+        (2**62, LONGEST_QUIET - 1, True),
+        (2**62, LONGEST_QUIET, False),
+    ],
+)
+def test_a_slice_is_busy_for_a_while_after_it_launched(longest, after, busy):
+    activity = Activity()
+    assert not activity.busy("a", 5, 0, longest, now=0)
+    assert activity.busy("a", 6, 0, longest, now=MS)
+    assert activity.busy("a", 6, 0, longest, now=MS + after) is busy
+
+
+def test_waiting_to_launch_is_busy_too():
+    activity = Activity()
+    activity.busy("a", 5, 100, 0, now=0)
+    assert activity.busy("a", 5, 200, 0, now=QUIET * 2)
+
+
+def test_a_slice_first_seen_is_not_busy_until_it_moves():
+    activity = Activity()
+    assert not activity.busy("a", 1_000_000, 0, 2**62, now=10**15)
+
+
+def test_a_forgotten_slice_starts_anew():
+    activity = Activity()
+    activity.busy("a", 1, 0, 0, now=0)
+    activity.forget(keep=set())
+    assert not activity.busy("a", 2, 0, 0, now=MS)
