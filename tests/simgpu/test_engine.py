@@ -61,12 +61,35 @@ def test_a_file_of_something_else_is_refused_and_left_alone(
     link = tmp_path / "link"
     link.symlink_to(text)
     assert f"SIMGPU_STATE: {link}: " in refusal(h200, program, SIMGPU_STATE=str(link))
-    other = tmp_path / "other"
-    h200.run(program, "nothing_but_init", SIMGPU_STATE=str(other))
-    with other.open("r+b") as file:
+
+
+def spoil_layout(state: Path) -> None:
+    with state.open("r+b") as file:
         file.seek(8)
         file.write(b"\xff\xff\xff\x7f")
-    assert f"{other}: was made by another version" in refusal(h200, program, SIMGPU_STATE=str(other))
+
+
+def test_what_another_version_left_is_made_anew(h200: Any, compile_c: Callable[..., Path]) -> None:
+    program = compile_c("execution")
+    h200.run(program, "nothing_but_init")
+    spoil_layout(h200.state)
+    for _ in range(2):
+        result = h200.run(program, "a_stream_waits_for_an_event")
+        assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_machine_that_programs_of_another_version_use_is_refused(
+    h200: Any, compile_c: Callable[..., Path]
+) -> None:
+    user = subprocess.Popen(
+        [compile_c("storm"), "everything"], env=h200.environment, stdout=subprocess.PIPE, text=True
+    )
+    h200.processes.append(user)
+    assert user.stdout is not None
+    assert user.stdout.readline() == "started\n"
+    spoil_layout(h200.state)
+    message = refusal(h200, compile_c("execution"))
+    assert f"{h200.state}: is in use by programs of another version" in message
 
 
 def test_processes_that_start_at_once_make_one_machine(h200: Any, compile_c: Callable[..., Path]) -> None:

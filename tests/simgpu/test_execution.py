@@ -106,7 +106,8 @@ a = d.CUdevice_attribute
 for name in ("MULTIPROCESSOR_COUNT", "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "WARP_SIZE"):
     print(ok(d.cuDeviceGetAttribute(getattr(a, "CU_DEVICE_ATTRIBUTE_" + name), 0)))
 bus = ok(d.cuDeviceGetPCIBusId(32, 1)).split(b"\\0")[0]
-print(int(ok(d.cuDeviceGetByPCIBusId(bus))), ok(d.cuDeviceCanAccessPeer(0, 1)), ok(d.cuDeviceCanAccessPeer(1, 1)))
+peers = [ok(d.cuDeviceCanAccessPeer(0, 1)), ok(d.cuDeviceCanAccessPeer(1, 1))]
+print(int(ok(d.cuDeviceGetByPCIBusId(bus))), *peers)
 atomics = d.CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
 print(ok(d.cuDeviceGetP2PAttribute(atomics, 0, 1)))
 """

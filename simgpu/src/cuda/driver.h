@@ -114,6 +114,7 @@ struct sim_recorder { /* a CUevent */
     size_t captured_count;
 };
 
+CUresult sim_enter_event(const char *function, CUevent handle, struct sim_recorder **recorder); /* as sim_enter_stream */
 CUresult sim_event_resolve(CUevent handle, struct sim_recorder **recorder);
 
 #define SIM_PARAMETERS 64
@@ -128,6 +129,7 @@ struct sim_function { /* a CUfunction or a CUkernel: a kernel of a module or a l
     bool parameters_known; /* from PTX; of a binary they are not */
     struct sim_image *image;
     int max_dynamic_shared, carveout;
+    struct sim_old_launch *old_launch; /* what the calls of before CUDA 4 have set (launch_old.c) */
     unsigned parameter_count;
     struct sim_parameter parameters[SIM_PARAMETERS];
     struct sim_function *next;

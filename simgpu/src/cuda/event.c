@@ -45,7 +45,7 @@ CUresult sim_event_resolve(CUevent handle, struct sim_recorder **recorder)
     return handle && (*recorder)->magic == SIM_EVENT_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult enter_event(const char *function, CUevent handle, struct sim_recorder **recorder)
+CUresult sim_enter_event(const char *function, CUevent handle, struct sim_recorder **recorder)
 {
     CUresult result = sim_enter(function);
     if (!result)
@@ -119,7 +119,7 @@ CUresult CUDAAPI cuEventRecord_ptsz(CUevent event, CUstream stream)
 CUresult CUDAAPI cuEventQuery(CUevent handle)
 {
     struct sim_recorder *recorder;
-    CUresult result = enter_event(__func__, handle, &recorder);
+    CUresult result = sim_enter_event(__func__, handle, &recorder);
     if (!result)
         result = sim_capture_forbids_event(recorder);
     if (result)
@@ -133,7 +133,7 @@ CUresult CUDAAPI cuEventQuery(CUevent handle)
 CUresult CUDAAPI cuEventSynchronize(CUevent handle)
 {
     struct sim_recorder *recorder;
-    CUresult result = enter_event(__func__, handle, &recorder);
+    CUresult result = sim_enter_event(__func__, handle, &recorder);
     if (!result)
         result = sim_capture_forbids_event(recorder);
     if (result)
@@ -179,7 +179,7 @@ CUresult CUDAAPI cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned
 CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start_handle, CUevent end_handle)
 {
     struct sim_recorder *start, *end;
-    CUresult result = enter_event(__func__, start_handle, &start);
+    CUresult result = sim_enter_event(__func__, start_handle, &start);
     if (!result)
         result = sim_event_resolve(end_handle, &end);
     if (result || !milliseconds)

@@ -150,6 +150,7 @@ void sim_image_unload(struct sim_image *image)
     for (struct sim_function *f = image->functions, *next; f; f = next) {
         next = f->next;
         f->magic = 0;
+        free(f->old_launch);
         free(f);
     }
     for (struct sim_global *g = image->globals, *next; g; g = next) {

@@ -29,6 +29,13 @@ static struct flock slot_lock(uint32_t slot)
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LIVENESS_OFFSET + slot, .l_len = 1};
 }
 
+bool sim_process_on(int descriptor)
+{
+    struct flock lock = slot_lock(0);
+    lock.l_len = 0; /* to the end, however many slots that version has */
+    return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 static void in_child(void)
 {
     child_of_client = child_of_client || self != SIM_NONE;

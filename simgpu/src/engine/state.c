@@ -1,9 +1,10 @@
 /*
  * The machine's file: found, made by whoever comes first, checked, and mapped.
  *
- * Nothing but a file of this layout, of this machine and of this user is ever mapped; anything else is refused
- * in one line that names it. The mapping is not inherited by a fork's child, and it is all that keeps the file
- * open, so a program that closes every descriptor takes nothing from it.
+ * Nothing but a file of this layout, of this machine and of this user is ever mapped. What another version left
+ * and nobody uses is made anew; anything else is refused in one line that names it. The mapping is not inherited
+ * by a fork's child, and it is all that keeps the file open, so a program that closes every descriptor takes
+ * nothing from it.
  * What it does not do: hold anything in this process but the addresses at the top.
  */
 #include "state.h"
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,47 +100,81 @@ static int make(struct sim_state *machine, uint32_t cards)
     return -error;
 }
 
-/* With the file locked: make the machine if nobody has, and refuse what is not it. */
-static int check(int descriptor, struct sim_state *machine, bool empty, uint32_t cards)
-{
-    if (empty || machine->magic == 0) {
-        if (ftruncate(descriptor, sizeof(struct sim_state)) != 0)
-            return refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
-        struct stat status;
-        fstat(descriptor, &status);
-        machine->inode = status.st_ino;
-        return make(machine, cards);
-    }
-    if (machine->magic != SIM_MAGIC)
-        return refuse(EINVAL, "SIMGPU_STATE", sim_path, "is not the state of a simulated machine");
-    if (machine->layout != SIM_LAYOUT || machine->size != sizeof(*machine))
-        return refuse(EINVAL, "SIMGPU_STATE", sim_path, "was made by another version; remove it");
-    if (strncmp(machine->machine, machine_name, sizeof(machine->machine)) != 0) {
-        char why[96];
-        snprintf(why, sizeof(why), "is a machine %.31s, not %.31s", machine->machine, machine_name);
-        return refuse(EINVAL, "SIMGPU_STATE", sim_path, why);
-    }
-    return 0;
-}
+enum finding { EMPTY, OURS, STALE, REFUSED };
 
-static int map(int descriptor, uint32_t cards)
+/* What the file is, by its first bytes. A machine of another version that no process is on is only in the way. */
+static enum finding inspect(int descriptor)
 {
     struct stat status;
-    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
-        return refuse(EPERM, "SIMGPU_STATE", sim_path, "is not a file of this user");
-    if (status.st_size != 0 && (size_t)status.st_size < sizeof(struct sim_state))
-        return refuse(EINVAL, "SIMGPU_STATE", sim_path, "is not the state of a simulated machine");
+    struct {
+        uint64_t magic;
+        uint32_t layout;
+        uint64_t size;
+        char machine[32];
+    } head = {0};
+    _Static_assert(offsetof(struct sim_state, machine) == sizeof(head) - 32, "the head of struct sim_state");
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) {
+        refuse(EPERM, "SIMGPU_STATE", sim_path, "is not a file of this user");
+        return REFUSED;
+    }
+    if (pread(descriptor, &head, sizeof(head), 0) == 0 || head.magic == 0)
+        return EMPTY;
+    if (head.magic != SIM_MAGIC) {
+        refuse(EINVAL, "SIMGPU_STATE", sim_path, "is not the state of a simulated machine");
+        return REFUSED;
+    }
+    if (head.layout != SIM_LAYOUT || head.size != sizeof(struct sim_state)) {
+        if (!sim_process_on(descriptor))
+            return STALE;
+        refuse(EINVAL, "SIMGPU_STATE", sim_path, "is in use by programs of another version");
+        return REFUSED;
+    }
+    if (strncmp(head.machine, machine_name, sizeof(head.machine)) == 0)
+        return OURS;
+    char why[96];
+    snprintf(why, sizeof(why), "is a machine %.31s, not %.31s", head.machine, machine_name);
+    refuse(EINVAL, "SIMGPU_STATE", sim_path, why);
+    return REFUSED;
+}
+
+static int map(int descriptor, bool empty, uint32_t cards)
+{
+    struct stat status;
+    if (empty && ftruncate(descriptor, sizeof(struct sim_state)) != 0)
+        return refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
     struct sim_state *machine =
         mmap(NULL, sizeof(*machine), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (machine == MAP_FAILED)
         return refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
     madvise(machine, sizeof(*machine), MADV_DONTFORK);
-    int error = check(descriptor, machine, status.st_size == 0, cards);
+    int error = 0;
+    if (empty && fstat(descriptor, &status) == 0) {
+        machine->inode = status.st_ino;
+        error = make(machine, cards);
+    }
     if (error)
         munmap(machine, sizeof(*machine));
     else
         sim_machine = machine;
     return error;
+}
+
+/* Open and lock the file that the path names at this moment: another process may be replacing it. */
+static int open_locked(void)
+{
+    for (;;) {
+        struct stat opened, named;
+        int descriptor = open(sim_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (descriptor < 0 || flock(descriptor, LOCK_EX) != 0) {
+            int error = errno;
+            if (descriptor >= 0)
+                close(descriptor);
+            return refuse(error, "SIMGPU_STATE", sim_path, strerror(error));
+        }
+        if (fstat(descriptor, &opened) == 0 && stat(sim_path, &named) == 0 && opened.st_ino == named.st_ino)
+            return descriptor;
+        close(descriptor);
+    }
 }
 
 int sim_state_map(void)
@@ -147,13 +183,17 @@ int sim_state_map(void)
     int error = read_environment(&cards);
     if (error)
         return error;
-    int descriptor = open(sim_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int descriptor = open_locked();
+    enum finding found = descriptor < 0 ? REFUSED : inspect(descriptor);
+    if (found == STALE) {
+        unlink(sim_path);
+        close(descriptor);
+        descriptor = open_locked();
+        found = descriptor < 0 ? REFUSED : inspect(descriptor);
+    }
     if (descriptor < 0)
-        return refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
-    if (flock(descriptor, LOCK_EX) != 0)
-        error = refuse(errno, "SIMGPU_STATE", sim_path, strerror(errno));
-    else
-        error = map(descriptor, cards);
+        return descriptor;
+    error = found == OURS || found == EMPTY ? map(descriptor, found == EMPTY, cards) : -EINVAL;
     flock(descriptor, LOCK_UN); /* by name: the mapping keeps the open file, and with it the lock */
     if (error)
         close(descriptor);

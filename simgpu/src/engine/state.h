@@ -14,6 +14,7 @@ extern char sim_path[4096];
 
 int sim_state_map(void); /* sets sim_machine and sim_hardware; returns the open file, or a negative errno */
 void sim_state_initialise(struct sim_state *machine, uint32_t cards, uint64_t now); /* all but mutex and magic */
+bool sim_process_on(int descriptor); /* some process of any version is a client of this file's machine */
 void sim_reap_at(uint64_t now);
 
 #endif

@@ -8,6 +8,8 @@
 
 #include "check.h"
 
+#define CUDA_ENABLE_DEPRECATED /* the launches of before CUDA 4, without warnings */
+
 #include <cuda.h>
 #include <stdint.h>
 #include <time.h>

@@ -200,6 +200,26 @@ static void every_way_to_launch_takes_the_time_it_says(void)
     EQUAL(between(at[3], at[4]), 2);
 }
 
+static void launches_of_before_cuda_4_work(void)
+{
+    start();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent begin = new_event(), end = new_event();
+    uint64_t ns = 3 * MS;
+    EQUAL(cuLaunchGrid(spin_kernel, 1, 1), CUDA_ERROR_INVALID_VALUE); /* it has no block shape yet */
+    OK(cuFuncSetBlockShape(spin_kernel, 32, 1, 1));
+    OK(cuFuncSetSharedSize(spin_kernel, 1024));
+    EQUAL(cuParamSetv(spin_kernel, 4095, &ns, sizeof(ns)), CUDA_ERROR_INVALID_VALUE);
+    OK(cuParamSetv(spin_kernel, 0, &ns, sizeof(ns)));
+    OK(cuParamSetSize(spin_kernel, sizeof(ns)));
+    OK(spin(stream, HEAD_START));
+    OK(cuEventRecord(begin, stream));
+    OK(cuLaunchGridAsync(spin_kernel, 4, 4, stream));
+    OK(cuEventRecord(end, stream));
+    EQUAL(between(begin, end), 3000);
+    OK(cuLaunch(spin_kernel));
+}
+
 static void a_full_queue_makes_the_launch_wait(void)
 {
     start();
@@ -374,6 +394,23 @@ static void an_event_destroyed_while_queued_still_orders(void)
     OK(cuStreamQuery(first));
 }
 
+static void a_whole_context_records_and_waits(void)
+{
+    start();
+    CUstream first = new_stream(CU_STREAM_NON_BLOCKING), second = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent all = new_event(), begin = new_event(), end = new_event();
+    OK(spin(first, HEAD_START));
+    OK(cuEventRecord(begin, first));
+    OK(spin(first, 4 * MS));
+    OK(spin(second, 3 * MS));
+    OK(cuCtxRecordEvent(context, all));
+    OK(cuCtxWaitEvent(context, all));
+    OK(spin(second, MS));
+    OK(cuEventRecord(end, second));
+    EQUAL(between(begin, all), 7000);
+    EQUAL(between(all, end), 1000);
+}
+
 /* ---- the host's own code ---- */
 
 static int order[8];
@@ -448,9 +485,10 @@ CASES(CASE(nothing_but_init) CASE(calls_before_init_are_refused) CASE(errors_hav
       CASE(contexts_stack_and_can_be_destroyed) CASE(a_context_destroyed_elsewhere_reads_as_destroyed)
       CASE(the_primary_context_is_counted) CASE(kernels_are_found_by_name) CASE(a_variable_of_a_module_has_memory)
       CASE(impossible_launches_are_refused) CASE(every_way_to_launch_takes_the_time_it_says)
-      CASE(a_full_queue_makes_the_launch_wait)
+      CASE(launches_of_before_cuda_4_work) CASE(a_full_queue_makes_the_launch_wait)
       CASE(the_legacy_stream_waits_for_blocking_streams_and_they_for_it)
       CASE(waiting_for_the_legacy_stream_waits_for_blocking_streams) CASE(a_stream_waits_for_an_event)
       CASE(streams_say_what_they_are) CASE(each_thread_has_its_own_default_stream) CASE(events_tell_what_is_done)
-      CASE(an_event_destroyed_while_queued_still_orders) CASE(host_functions_run_in_the_streams_order)
+      CASE(an_event_destroyed_while_queued_still_orders) CASE(a_whole_context_records_and_waits)
+      CASE(host_functions_run_in_the_streams_order)
       CASE(a_forks_child_is_not_initialised) CASE(a_child_forked_before_init_is_a_process_of_its_own))

@@ -196,6 +196,34 @@ static void event_nodes_record_and_wait(void)
     EQUAL(between(inside, end), 3000);
 }
 
+static void nodes_of_any_type_go_through_one_struct(void)
+{
+    CUgraphNode kernel, empty, host;
+    CUgraphExec exec;
+    begin();
+    uint64_t ns = 2 * MS;
+    void *parameters[] = {&ns};
+    CUgraph graph = new_graph();
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                                .kernel = {.func = spin_kernel, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1,
+                                           .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1, .kernelParams = parameters}};
+    CUgraphNodeParams nothing = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    CUgraphNodeParams calling = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {count_call, (void *)1}};
+    CUgraphNodeParams impossible = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+    OK(cuGraphAddNode(&empty, graph, NULL, NULL, 0, &nothing));
+    OK(cuGraphAddNode(&kernel, graph, &empty, NULL, 1, &params));
+    EQUAL(cuGraphAddNode(&host, graph, NULL, NULL, 0, &impossible), CUDA_ERROR_NOT_SUPPORTED);
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    EQUAL(launch_time(exec), 2000);
+    ns = 5 * MS;
+    OK(cuGraphExecNodeSetParams(exec, kernel, &params));
+    EQUAL(launch_time(exec), 5000);
+    OK(cuGraphNodeSetParams(kernel, &params));
+    OK(cuGraphAddNode(&host, graph, &kernel, NULL, 1, &calling));
+    REQUIRE(launch_time(instantiate(graph)) >= 5000);
+    EQUAL(calls, 1);
+}
+
 /* ---- changing an executable ---- */
 
 static void an_executables_kernel_can_be_changed_and_switched_off(void)
@@ -308,7 +336,7 @@ static void user_objects_live_as_long_as_their_last_reference(void)
 
 CASES(CASE(a_graph_takes_as_long_as_its_nodes) CASE(dependencies_may_point_at_nodes_added_later)
       CASE(the_shape_of_a_graph_can_be_read) CASE(clones_and_child_graphs_are_copies)
-      CASE(copies_and_memsets_move_bytes_in_order) CASE(event_nodes_record_and_wait)
+      CASE(copies_and_memsets_move_bytes_in_order) CASE(event_nodes_record_and_wait) CASE(nodes_of_any_type_go_through_one_struct)
       CASE(an_executables_kernel_can_be_changed_and_switched_off)
       CASE(an_executable_takes_over_a_graph_of_the_same_shape) CASE(an_executable_never_runs_beside_itself)
       CASE(memory_nodes_hold_memory_from_launch_to_free) CASE(user_objects_live_as_long_as_their_last_reference))
