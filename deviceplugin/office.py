@@ -12,7 +12,17 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
+from weir.errors import HostError
+
 TICK = 0.1  # seconds
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of a lock file, made if need be, never through a link. Raises HostError."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}; remove it, or give another --root") from error
 
 
 class Worker(Protocol):
@@ -28,7 +38,7 @@ class Office:
     def __init__(self, box: Path, worker: Worker, period: float = TICK) -> None:
         self._worker = worker
         self._period = period
-        self._lock = os.open(box / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._lock = open_lock(box / "agent.lock")
         self._ending = threading.Event()
         self._away = threading.Event()
         self._turn = threading.Lock()

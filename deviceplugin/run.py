@@ -22,7 +22,7 @@ from deviceplugin.admission import admit, room
 from deviceplugin.agent import Agent
 from deviceplugin.cards import Wanted, check_name, choose, default_name, shares
 from deviceplugin.contexts import context_bytes
-from deviceplugin.office import Office
+from deviceplugin.office import Office, open_lock
 from limiter import library_path
 from limiter.slices import Identity, create, first_control, observe, observe_one, remove, slices_root, sweep
 from weir.errors import HostError, UsageError
@@ -45,7 +45,7 @@ class Slice:
 @contextlib.contextmanager
 def admission(box: Path) -> Iterator[None]:
     """One admission at a time. Raises HostError where another one does not end."""
-    descriptor = os.open(box / "admission.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = open_lock(box / "admission.lock")
     try:
         deadline = time.monotonic() + _ADMISSION_SECONDS
         while True:

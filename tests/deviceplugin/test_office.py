@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from deviceplugin.office import Office
+from weir.errors import HostError
 
 PERIOD = 0.01
 SECONDS = 20
@@ -92,5 +93,5 @@ def test_a_tick_that_fails_is_told_and_tried_again(tmp_path):
 
 def test_the_lock_is_not_taken_through_a_link(tmp_path):
     (tmp_path / "agent.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError):
+    with pytest.raises(HostError, match=r"agent\.lock"):
         Office(tmp_path, Work())

@@ -52,13 +52,14 @@ def test_unaccounted(case):
 
 
 COSTS = {
-    "a bare context": ([process(1, 518, context=512)], {1: 518}, 518),
+    "a bare context": ([process(1, 512, context=512)], {1: 518}, 518),
     "with buffers": ([process(1, 612, context=512)], {1: 618}, 518),
     "the least of several": (
         [process(1, 512, context=512), process(2, 512, context=512)],
         {1: 780, 2: 518},
         518,
     ),
+    "two contexts": ([process(1, 1024, context=1024)], {1: 1036}, None),
     "no context": ([process(1, 0)], {1: 9}, None),
     "not known to NVML": ([process(1, 512, context=512)], {}, None),
 }
@@ -67,11 +68,11 @@ COSTS = {
 @pytest.mark.parametrize("case", COSTS)
 def test_what_a_context_costs(case):
     processes, shown, cost = COSTS[case]
-    assert context_cost(page(*processes), page(*processes), 0, shown) == cost
+    assert context_cost(page(*processes), page(*processes), 0, shown, charge=512) == cost
 
 
 def test_a_process_that_allocates_meanwhile_tells_nothing_of_contexts():
-    assert context_cost(page(process(1, 512, 512)), page(process(1, 600, 512)), 0, {1: 518}) is None
+    assert context_cost(page(process(1, 512, 512)), page(process(1, 600, 512)), 0, {1: 518}, 512) is None
 
 
 def test_strangers_have_no_slot_in_any_slice():
