@@ -97,7 +97,7 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 
 /* ---- batches ---- */
 
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t limit, uint64_t now)
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, uint64_t now)
 {
     if (!lane->open) {
         struct batch *batch = batch_take(meter);
@@ -109,7 +109,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t
             return false;
         }
         batch->opened = now;
-        batch->limit = limit;
+        batch->terms = *terms;
         lane->open = batch;
         lane->granted = 0;
         meter->open |= lane_bit(meter, lane);
@@ -117,7 +117,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t
         atomic_store_explicit(&lane->batch, ++meter->batch_count, memory_order_relaxed);
     }
     lane->granted += (int64_t)grant;
-    meter_charge(meter, (int64_t)grant, lane->open->limit, now);
+    meter_charge(meter, (int64_t)grant, lane->open->terms.limit, now);
     atomic_fetch_add_explicit(&lane->ticket, grant, memory_order_relaxed);
     return true;
 }
@@ -130,7 +130,7 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
     batch->charged = lane->granted - ticket_left(ticket);
     batch->launches = launches > 0 ? (uint32_t)launches : 0;
     atomic_fetch_add_explicit(&meter->stats->launches, (uint64_t)launches, memory_order_relaxed);
-    meter_charge(meter, -ticket_left(ticket), batch->limit, now);
+    meter_charge(meter, -ticket_left(ticket), batch->terms.limit, now);
     unsigned notes = atomic_load_explicit(&lane->note_count, memory_order_relaxed);
     batch->note_count = notes < METER_NOTES ? notes : METER_NOTES;
     memcpy(batch->notes, lane->notes, sizeof batch->notes);

@@ -24,6 +24,12 @@
 #define METER_NOTES 16
 #define METER_CONTEXTS 8
 
+/* What launches were charged by: the limit in force and, in slot mode, the slot (else zeros). */
+struct terms {
+    uint32_t limit; /* basis points */
+    uint64_t slot_start, slot_end;
+};
+
 struct batch {
     struct batch *next;
     CUevent start;    /* NULL: at the end of the lane's previous batch */
@@ -32,7 +38,8 @@ struct batch {
     _Atomic uint64_t calling; /* ns the call of its first launch took; the GPU was idle if `start` is set */
     _Atomic bool loading;     /* … and part of it was loading code */
     int64_t charged;
-    uint32_t limit;   /* basis points it was charged at */
+    struct terms terms;
+    bool guessed;     /* charged without any measurement of its function */
     uint32_t launches;
     unsigned note_count;
     struct estimate_note notes[METER_NOTES];
@@ -139,7 +146,7 @@ static inline void batch_free(struct meter *meter, struct batch *batch)
 struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream);
 
 /* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: not measured. */
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, uint32_t limit, uint64_t now);
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, uint64_t now);
 /* Records the end of the lane's open batch. */
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now);
 /* The stream ran dry at an unknown moment: what was charged stands. */

@@ -125,22 +125,29 @@ static uint64_t top_up(const struct launch *launch, const struct lane *lane, uin
 }
 
 /* Puts a ticket on the launch's lane; its batch, where that is newly opened. False: it cannot be measured. */
-static bool put_ticket(const struct launch *launch, const struct pacer_verdict *verdict, uint32_t limit,
-                       uint64_t now, struct pacing *pacing)
+static bool put_ticket(const struct launch *launch, const struct pacer_verdict *verdict,
+                       const struct pacer_rule *rule, uint64_t now, struct pacing *pacing)
 {
+    struct terms terms = {.limit = rule->limit};
+    if (rule->frame) {
+        terms.slot_end = verdict->expires;
+        terms.slot_start = verdict->expires - rule->length;
+    }
     struct meter *meter = launch->meter;
     struct lane *lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream);
     if (!lane)
         return false;
-    if (!atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
-        meter_close(meter, lane, now); /* what is not known is measured by itself */
+    bool known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
+    if (!known)
+        meter_close(meter, lane, now); /* it is measured by itself */
     bool opening = !lane->open;
     uint64_t size = top_up(launch, lane, estimate_charge(launch->estimate), verdict->grant);
-    if (!meter_open(meter, lane, size, limit, now))
+    if (!meter_open(meter, lane, size, &terms, now))
         return false;
     uint64_t ticks = weir_ticks(), life = (uint64_t)((double)(verdict->expires - now) * ticks_per_ns);
     atomic_store_explicit(&lane->expires, ticks + life, memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
+    lane->open->guessed |= !known;
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     return true;
@@ -151,21 +158,21 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
  * never measured and cannot be, because events fail in this context, is free: hook_errors says so, and a
  * program is not slowed down by a guess.
  */
-static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict, uint32_t limit,
-                          uint64_t now)
+static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict,
+                          const struct pacer_rule *rule, uint64_t now)
 {
     struct meter *meter = launch->meter;
     uint64_t charge = estimate_charge(launch->estimate);
     struct pacing pacing = {.meter = meter};
     if (meter_try(meter)) {
-        put_ticket(launch, verdict, limit, now, &pacing);
+        put_ticket(launch, verdict, rule, now, &pacing);
         meter_release(meter);
     } else {
         pacing.lane = lane_find(meter, launch->key);
     }
     if (!pacing.lane) {
         charge = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
-        meter_charge(meter, (int64_t)charge, limit, now);
+        meter_charge(meter, (int64_t)charge, rule->limit, now);
         launch_count(&meter->stats->gpu_time, charge);
         launch_count(&meter->stats->launches, 1);
         return (struct pacing){.meter = NULL};
@@ -190,7 +197,7 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
     struct pacer_rule rule;
     catch_up(launch, now);
     struct pacer_verdict verdict = turn_await(launch, &rule, now);
-    struct pacing pacing = book(launch, &verdict, rule.limit, weir_now());
+    struct pacing pacing = book(launch, &verdict, &rule, weir_now());
     pacing.began = weir_now();
     if (pacing.meter && !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed)) {
         pacing.first = launch->estimate;

@@ -5,6 +5,9 @@
 #include "meter.h"
 #include "pacer.h"
 
+#define TURN (2 * (int64_t)WEIR_MS) /* one turn of the driver's own time slicing */
+#define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
+
 static void count_gpu_time(struct meter *meter, int64_t ns)
 {
     if (ns > 0)
@@ -43,6 +46,20 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
         raise(&meter->stats->longest_kernel, measured);
 }
 
+/*
+ * Where slots meet, a slice may share the card with a neighbour who came early or went late, and an elapsed time
+ * then holds the neighbour's turns as well. What lies outside the slot or in its first turn is therefore taken
+ * for what it was expected to be; the rest of the slot is certain. Expected at most: what was charged.
+ */
+static int64_t surely_used(const struct batch *batch, int64_t start, int64_t end)
+{
+    int64_t from = (int64_t)batch->terms.slot_start + TURN, to = (int64_t)batch->terms.slot_end;
+    from = start > from ? start : from;
+    to = end < to ? end : to;
+    int64_t certain = to > from ? to - from : 0;
+    return certain > batch->charged ? certain : batch->charged;
+}
+
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
@@ -57,10 +74,15 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         start += (int64_t)batch->calling;
         start = start < end ? start : end;
     }
-    int64_t used = coverage_add(&meter->coverage, start, end);
+    int64_t used = coverage_add(&meter->coverage, start, end), measured = end > start ? end - start : 0;
+    int64_t sure = surely_used(batch, start, end);
+    if (batch->terms.slot_end && !batch->guessed && measured > sure) {
+        used = used < sure ? used : sure;
+        measured = sure + (measured - sure) / DOUBT;
+    }
     count_gpu_time(meter, used);
-    meter_charge(meter, used - batch->charged, batch->limit, now);
-    learn(meter, batch, end > start ? (uint64_t)(end - start) : 0);
+    meter_charge(meter, used - batch->charged, batch->terms.limit, now);
+    learn(meter, batch, (uint64_t)measured);
     batch_free(meter, batch);
     return true;
 }
