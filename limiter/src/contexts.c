@@ -10,6 +10,7 @@
 #include "internal.h"
 #include "memory.h"
 #include "objects.h"
+#include "pacing.h"
 #include "pools.h"
 
 #define ORDINALS 64
@@ -40,8 +41,10 @@ static uint64_t context_bytes(int device)
 /* Everything that was allocated in a context has gone with it. */
 static void context_gone(void *context, int device, uint64_t charged)
 {
-    if (context)
+    if (context) {
         weir_objects_of_context(context, weir_pointer_freed);
+        weir_pacing_forget_context(context);
+    }
     weir_give_back(device, WEIR_KIND_CONTEXT, charged);
     weir_pools_refresh();
 }
