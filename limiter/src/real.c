@@ -1,19 +1,15 @@
 /*
- * The real functions behind the hooks: the dynamic linker's own, and the driver's.
+ * The driver's own functions behind the hooks.
  *
- * We export dlsym ourselves, so the real one is read from the symbol tables of libc (or libdl, where it lived
- * before glibc 2.34) as the linker has them in memory. The driver is the libcuda.so.1 or libnvidia-ml.so.1 that
- * the program itself has loaded; only a program that reaches a hook before it has one makes us load it.
- * Nothing here is linked against the driver, so a program without a GPU starts as it always did.
+ * The driver is the libcuda.so.1 or libnvidia-ml.so.1 that the program itself has loaded; only a program that
+ * reaches a hook before it has one makes us load it. Nothing here is linked against the driver, so a program
+ * without a GPU starts as it always did. The real dlsym is found in linker.c.
  */
 #define _GNU_SOURCE
 #include "real.h"
 #include "slice.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <link.h>
-#include <string.h>
 
 #define NAME(symbol, prototype, ...) [WEIR_ID_##symbol] = #symbol,
 #define HOOK(symbol, prototype, ...) [WEIR_ID_##symbol] = (void *)symbol,
@@ -26,103 +22,6 @@ static const char *const names[WEIR_SYMBOLS] = {WEIR_ALL_SYMBOLS(NAME)};
 void *const weir_replacements[WEIR_SYMBOLS] = {WEIR_ALL_HOOKS(HOOK)};
 void *_Atomic weir_reals[WEIR_SYMBOLS];
 __thread bool weir_inside;
-
-struct weir_linker weir_linker;
-
-extern const char __ehdr_start[] __attribute__((visibility("hidden"))); /* where this library is mapped */
-
-struct wanted {
-    const char *name;
-    bool anywhere; /* not only in libc or libdl */
-    void *found;
-};
-
-/* The linker relocates the pointers of a dynamic section in place, except where that is read-only. */
-static const void *absolute(const struct dl_phdr_info *object, ElfW(Addr) pointer)
-{
-    return (const void *)(pointer < object->dlpi_addr ? pointer + object->dlpi_addr : pointer);
-}
-
-/* The number of symbols: a GNU hash table only tells the last one of each chain. */
-static size_t symbol_count(const uint32_t *hash)
-{
-    uint32_t buckets = hash[0], first = hash[1], bloom = hash[2], last = 0;
-    const uint32_t *bucket = (const uint32_t *)((const ElfW(Addr) *)(hash + 4) + bloom);
-    const uint32_t *chain = bucket + buckets;
-    for (uint32_t i = 0; i < buckets; i++)
-        last = bucket[i] > last ? bucket[i] : last;
-    if (last < first)
-        return first;
-    while (!(chain[last - first] & 1))
-        last++;
-    return last + 1;
-}
-
-static void *find_in(const struct dl_phdr_info *object, const ElfW(Dyn) *entry, const char *name)
-{
-    const ElfW(Sym) *symbols = NULL;
-    const char *strings = NULL;
-    size_t count = 0;
-    for (; entry->d_tag != DT_NULL; entry++) {
-        const void *pointer = absolute(object, entry->d_un.d_ptr);
-        if (entry->d_tag == DT_SYMTAB)
-            symbols = pointer;
-        else if (entry->d_tag == DT_STRTAB)
-            strings = pointer;
-        else if (entry->d_tag == DT_GNU_HASH)
-            count = symbol_count(pointer);
-        else if (entry->d_tag == DT_HASH && !count)
-            count = ((const uint32_t *)pointer)[1];
-    }
-    for (size_t i = 0; symbols && strings && i < count; i++) {
-        const ElfW(Sym) *symbol = &symbols[i];
-        bool function = (symbol->st_info & 0xf) == STT_FUNC && symbol->st_shndx != SHN_UNDEF;
-        if (function && strcmp(strings + symbol->st_name, name) == 0)
-            return (void *)(object->dlpi_addr + symbol->st_value);
-    }
-    return NULL;
-}
-
-static bool is_libc(const struct dl_phdr_info *object)
-{
-    const char *base = strrchr(object->dlpi_name, '/');
-    base = base ? base + 1 : object->dlpi_name;
-    return strcmp(base, "libc.so.6") == 0 || strcmp(base, "libdl.so.2") == 0;
-}
-
-static int visit(struct dl_phdr_info *object, size_t size, void *argument)
-{
-    struct wanted *wanted = argument;
-    bool ours = object->dlpi_addr == (ElfW(Addr))(uintptr_t)__ehdr_start;
-    bool asked = wanted->anywhere ? !ours : is_libc(object);
-    (void)size;
-    for (int i = 0; asked && i < object->dlpi_phnum && !wanted->found; i++) {
-        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-        if (part->p_type == PT_DYNAMIC)
-            wanted->found = find_in(object, (const void *)(object->dlpi_addr + part->p_vaddr), wanted->name);
-    }
-    return wanted->found != NULL;
-}
-
-static void *from_libc(const char *name)
-{
-    struct wanted wanted = {.name = name};
-    dl_iterate_phdr(visit, &wanted);
-    wanted.anywhere = true; /* a libc of another name */
-    if (!wanted.found)
-        dl_iterate_phdr(visit, &wanted);
-    return wanted.found;
-}
-
-void weir_find_linker(void)
-{
-    if (atomic_load_explicit(&weir_linker.ready, memory_order_acquire))
-        return;
-    weir_linker.dlopen = (__typeof__(weir_linker.dlopen))from_libc("dlopen");
-    weir_linker.dlvsym = (__typeof__(weir_linker.dlvsym))from_libc("dlvsym");
-    weir_linker.dlsym = (__typeof__(weir_linker.dlsym))from_libc("dlsym");
-    atomic_store_explicit(&weir_linker.ready, true, memory_order_release);
-}
 
 static CUresult cuda_missing(void)
 {

@@ -20,6 +20,16 @@ struct weir_linker {
 extern struct weir_linker weir_linker;
 extern void *const weir_replacements[WEIR_SYMBOLS]; /* NULL: called, not interposed */
 
+/* strcmp for those who must not call anybody. */
+static inline bool weir_same_name(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 void weir_find_linker(void);
 /* Loads the real pointers of a library that the program has loaded already; false: it has not. */
 bool weir_load_loaded(bool nvml);
