@@ -3,9 +3,9 @@
     python benchmarks/torch_load.py matmul --seconds 12 --start-at 1790000000
 
 It warms up, waits for the wall-clock second `--start-at` (so that a pair measures the same window), works for
-`--seconds` and prints one JSON line: steps done, their rate, wall seconds, and with `--profile` the part of the
-time in which a kernel of this process ran, as CUPTI saw them (the union of their intervals: overlapping streams
-count once). It knows nothing of Weir: it runs unchanged inside and outside a slice.
+`--seconds` and prints one JSON line: steps done, their rate, wall seconds, and with `--profile` the part of
+the time in which a kernel of this process ran, as CUPTI saw them (the union of their intervals: overlapping
+streams count once). It knows nothing of Weir: it runs unchanged inside and outside a slice.
 """
 
 from __future__ import annotations

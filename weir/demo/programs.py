@@ -18,7 +18,7 @@ from pathlib import Path
 
 from weir.errors import WeirError
 
-WEIR = (sys.executable, "-m", "weir")
+WEIR = (sys.executable, "-P", "-m", "weir")  # -P: never the source tree that happens to be the current folder
 _PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 5.0
 _LIBC = ctypes.CDLL(None)
