@@ -86,6 +86,21 @@ def test_a_program_linked_against_the_driver_is_held(
     assert execute(machine, slice_, program) == "5\n"
 
 
+def test_a_driver_without_a_function_is_complained_of_once_and_answers_not_found(
+    machine: Machine, slice_: Slice, compile_program: Compile
+) -> None:
+    flags = ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
+    driver = compile_program("old_driver", output="old/libcuda.so.1", flags=flags)
+    program = compile_program(
+        "linked", output="linked-old", flags=(f"-L{LIBRARIES}", "-l:libcuda.so.1", "-Wl,-z,lazy")
+    )
+    environment = {**machine.inside(slice_), "LD_LIBRARY_PATH": str(driver.parent)}
+    result = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert "libcuda.so.1: no cu" in result.stderr
+
+
 BINDINGS = """
 from cuda.bindings import driver as d
 d.cuInit(0)

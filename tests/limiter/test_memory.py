@@ -115,6 +115,13 @@ def test_past_the_limit_every_kind_is_out_of_memory_and_works_again_after_a_free
         assert card.peak_bytes <= LIMIT
 
 
+def test_a_full_slice_uses_memory_again_that_was_freed_in_stream_order(
+    machine: Machine, slice_: Slice
+) -> None:
+    again = (f"async:{900 * MIB}", "freeasync:0", f"async:{1200 * MIB}", "freeasync:1", f"alloc:{1300 * MIB}")
+    assert [line[1] for line in machine.run(slice_, *OPEN, *again)] == [OK] * 7
+
+
 def test_memory_queries_show_the_slice(machine: Machine, slice_: Slice) -> None:
     lines = machine.run(slice_, *OPEN, f"alloc:{100 * MIB}", "info", "infofree", "total", "nvml")
     free = LIMIT - CONTEXT - 100 * MIB
