@@ -134,3 +134,40 @@ def test_a_launch_costs_what_it_does_on_the_machine_if_asked(
     # The model says 3.5 µs; a busy host can only add to that.
     cost = float(h200.run(compile_c("storm"), "launches", SIMGPU_HOST_COSTS="1").stdout)
     assert cost >= 3500
+
+
+LOST = (
+    BINDINGS
+    + """
+from simgpu.faults import fail_calls, lose_device, restore_device
+first, second = ok(d.cuCtxCreate(None, 0, 0)), ok(d.cuCtxCreate(None, 0, 1))
+
+def errors():
+    answer = []
+    for context in first, second:
+        ok(d.cuCtxSetCurrent(context))
+        calls = d.cuStreamCreate(0), d.cuEventCreate(0), d.cuCtxSynchronize(), d.cuMemAlloc(1)
+        answer.append({str(error.name) for error, *_ in calls})
+    return answer
+
+print(*errors())
+lose_device(0)
+print(*errors(), d.cuCtxCreate(None, 0, 0)[0].name)
+restore_device(0)
+print(*errors())
+fail_calls("cuStreamCreate", 700, calls=2)
+print(*(d.cuStreamCreate(0)[0].name for _ in range(3)))
+"""
+)
+
+
+def test_calls_fail_on_a_lost_card_and_as_injected(machine_of: Callable[[str], Any]) -> None:
+    result = machine_of("h200:2").run(sys.executable, "-c", LOST)
+    assert result.returncode == 0, result.stderr
+    fine, gone = "{'CUDA_SUCCESS'}", "{'CUDA_ERROR_DEVICE_UNAVAILABLE'}"
+    assert result.stdout.splitlines() == [
+        f"{fine} {fine}",
+        f"{gone} {fine} CUDA_ERROR_DEVICE_UNAVAILABLE",
+        f"{fine} {fine}",
+        "CUDA_ERROR_ILLEGAL_ADDRESS CUDA_ERROR_ILLEGAL_ADDRESS CUDA_SUCCESS",
+    ]
