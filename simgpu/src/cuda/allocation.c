@@ -103,5 +103,6 @@ void sim_memory_forget_context(struct sim_context *context)
         if (allocation->context == context)
             end_with_context(allocation);
     }
+    sim_pools_release_unused(context->device);
     sim_memory_unlock();
 }

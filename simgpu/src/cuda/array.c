@@ -1,24 +1,18 @@
 /*
- * CUDA arrays (1D, 2D, 3D, layered, cube maps) and mipmapped arrays.
+ * CUDA arrays: 1D, 2D, 3D, layered, cube maps.
  *
  * Storage is linear, row after row without padding, and charged as cuMemAlloc charges the same number of
- * bytes; how the real driver pads arrays was not measured. A mipmapped array is one allocation, its levels
- * are arrays inside it that go with it. What it does not do: sparse arrays, deferred mapping, textures.
+ * bytes; how the real driver pads arrays was not measured. What it does not do: sparse arrays, deferred
+ * mapping, textures.
  */
 #include <stdlib.h>
 
 #include "memory.h"
+#include "unsimulated.h"
 
 #define KNOWN_FLAGS                                                                                           \
     (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER |  \
      CUDA_ARRAY3D_COLOR_ATTACHMENT)
-#define MAX_LEVELS 32u
-
-struct mipmap {
-    struct sim_array whole; /* first: its address is the handle */
-    unsigned count;
-    struct sim_array levels[];
-};
 
 static size_t element_size(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 {
@@ -43,7 +37,7 @@ static size_t element_size(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 }
 
 /* Fills in sizes; INVALID_VALUE where it describes nothing. The largest extents keep the product in 64 bits. */
-static CUresult describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_array *array)
+CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_array *array)
 {
     size_t element = element_size(descriptor);
     size_t rows = descriptor->Height ? descriptor->Height : 1;
@@ -52,7 +46,7 @@ static CUresult describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_a
     if (!element || !width || width > 1u << 28 || rows > 1u << 18 || layers > 1u << 13)
         return CUDA_ERROR_INVALID_VALUE;
     if (descriptor->Flags & ~(unsigned)KNOWN_FLAGS)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return SIM_UNSIMULATED("an array that is sparse, deferred or of video");
     bool cube = descriptor->Flags & CUDA_ARRAY3D_CUBEMAP;
     if (cube && (width != descriptor->Height || layers % 6))
         return CUDA_ERROR_INVALID_VALUE;
@@ -74,7 +68,7 @@ CUresult sim_array_resolve(CUarray handle, struct sim_array **array)
 }
 
 /* Take `size` bytes from the card for `whole`. */
-static CUresult store(struct sim_context *context, struct sim_array *whole, uint64_t size)
+CUresult sim_array_store(struct sim_context *context, struct sim_array *whole, uint64_t size)
 {
     struct sim_allocation *made;
     sim_memory_lock();
@@ -90,7 +84,7 @@ static CUresult store(struct sim_context *context, struct sim_array *whole, uint
     return result;
 }
 
-static CUresult unstore(struct sim_array *whole)
+CUresult sim_array_unstore(struct sim_array *whole)
 {
     CUresult result = CUDA_SUCCESS;
     sim_memory_lock();
@@ -119,9 +113,9 @@ static CUresult create(const char *function, CUarray *handle, const CUDA_ARRAY3D
     struct sim_array *array = calloc(1, sizeof *array);
     if (!array)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = describe(descriptor, array);
+    result = sim_array_describe(descriptor, array);
     if (!result)
-        result = store(context, array, array->size);
+        result = sim_array_store(context, array, array->size);
     if (result)
         free(array);
     else
@@ -184,110 +178,34 @@ CUresult cuArrayDestroy(CUarray hArray)
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)
         result = sim_context_drain(context);
-    return result ? result : unstore(array);
+    return result ? result : sim_array_unstore(array);
 }
 
-/* ---- mipmapped arrays ---- */
-
-static size_t halved(size_t extent, unsigned level)
+/* What it was charged for: there are no deferred arrays yet to ask this for. */
+static CUresult requirements(const char *function, CUDA_ARRAY_MEMORY_REQUIREMENTS *told, CUdevice ordinal,
+                             const struct sim_array *whole, unsigned magic)
 {
-    size_t half = extent >> level;
-    return extent && !half ? 1 : half;
-}
-
-static unsigned possible_levels(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
-{
-    size_t largest = descriptor->Width > descriptor->Height ? descriptor->Width : descriptor->Height;
-    if (!(descriptor->Flags & CUDA_ARRAY3D_LAYERED) && descriptor->Depth > largest)
-        largest = descriptor->Depth;
-    unsigned levels = 1;
-    while (largest >> levels)
-        levels++;
-    return levels;
-}
-
-static CUresult describe_levels(struct mipmap *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
-                                uint64_t *size)
-{
-    bool layered = descriptor->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-    *size = 0;
-    for (unsigned i = 0; i < mipmap->count; i++) {
-        CUDA_ARRAY3D_DESCRIPTOR level = *descriptor;
-        level.Width = halved(descriptor->Width, i);
-        level.Height = halved(descriptor->Height, i);
-        level.Depth = layered ? descriptor->Depth : halved(descriptor->Depth, i);
-        CUresult result = describe(&level, &mipmap->levels[i]);
-        if (result)
-            return result;
-        mipmap->levels[i].base = *size; /* from the storage's start, until that is known */
-        *size += (mipmap->levels[i].size + SIM_UNIT - 1) / SIM_UNIT * SIM_UNIT;
-    }
-    return CUDA_SUCCESS;
-}
-
-static void attach_levels(struct mipmap *mipmap)
-{
-    for (unsigned i = 0; i < mipmap->count; i++) {
-        mipmap->levels[i].base += mipmap->whole.base;
-        mipmap->levels[i].device = mipmap->whole.device;
-        mipmap->levels[i].whole = &mipmap->whole;
-    }
-}
-
-CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
-                                const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
-                                unsigned int numMipmapLevels)
-{
-    struct sim_context *context;
-    uint64_t size;
-    CUresult result = sim_enter_context(__func__, &context);
-    if (!result && (!pHandle || !pMipmappedArrayDesc || !numMipmapLevels || numMipmapLevels > MAX_LEVELS))
-        result = CUDA_ERROR_INVALID_VALUE;
+    uint32_t device;
+    CUresult result = sim_enter(function);
     if (!result)
-        result = sim_capture_forbids();
-    if (result)
-        return result;
-    unsigned most = possible_levels(pMipmappedArrayDesc);
-    unsigned count = numMipmapLevels < most ? numMipmapLevels : most;
-    struct mipmap *mipmap = calloc(1, sizeof *mipmap + count * sizeof mipmap->levels[0]);
-    if (!mipmap)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    mipmap->whole.magic = SIM_MIPMAP_MAGIC;
-    mipmap->count = count;
-    result = describe_levels(mipmap, pMipmappedArrayDesc, &size);
-    if (!result)
-        result = store(context, &mipmap->whole, size);
-    if (result) {
-        free(mipmap);
-        return result;
-    }
-    attach_levels(mipmap);
-    *pHandle = (CUmipmappedArray)mipmap;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
-                                  unsigned int level)
-{
-    struct mipmap *mipmap = (struct mipmap *)hMipmappedArray;
-    CUresult result = sim_enter(__func__);
-    if (!result && (!mipmap || mipmap->whole.magic != SIM_MIPMAP_MAGIC || !mipmap->whole.allocation))
+        result = sim_device_resolve(ordinal, &device);
+    if (!result && (!whole || whole->magic != magic || whole->whole != whole || !whole->allocation))
         result = CUDA_ERROR_INVALID_HANDLE;
-    if (!result && (!pLevelArray || level >= mipmap->count))
+    if (!result && !told)
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result)
-        *pLevelArray = (CUarray)&mipmap->levels[level];
+        *told = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = whole->allocation->size, .alignment = SIM_UNIT};
     return result;
 }
 
-CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array,
+                                      CUdevice device)
 {
-    struct sim_context *context;
-    struct mipmap *mipmap = (struct mipmap *)hMipmappedArray;
-    CUresult result = sim_enter_context(__func__, &context);
-    if (!result && (!mipmap || mipmap->whole.magic != SIM_MIPMAP_MAGIC))
-        result = CUDA_ERROR_INVALID_HANDLE;
-    if (!result)
-        result = sim_context_drain(context);
-    return result ? result : unstore(&mipmap->whole);
+    return requirements(__func__, memoryRequirements, device, (struct sim_array *)array, SIM_ARRAY_MAGIC);
+}
+
+CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
+                                               CUmipmappedArray mipmap, CUdevice device)
+{
+    return requirements(__func__, memoryRequirements, device, (struct sim_array *)mipmap, SIM_MIPMAP_MAGIC);
 }

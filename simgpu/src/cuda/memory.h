@@ -130,7 +130,7 @@ CUmemoryPool sim_pool_of(const struct sim_allocation *allocation);
 
 void sim_graph_memory_drop(struct sim_allocation *allocation); /* with the lock held: unmap it */
 
-/* ---- arrays (array.c) ---- */
+/* ---- arrays (array.c, mipmap.c) ---- */
 
 struct sim_array {
     uint32_t magic;
@@ -147,6 +147,10 @@ struct sim_array {
 enum { SIM_ARRAY_MAGIC = 0x41525231, SIM_MIPMAP_MAGIC, SIM_POOL_MAGIC, SIM_HANDLE_MAGIC };
 
 CUresult sim_array_resolve(CUarray handle, struct sim_array **array);
+CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_array *array); /* fills in sizes */
+/* Take so many bytes from the card for `whole`, an array or a mipmapped one; give them back and free it. */
+CUresult sim_array_store(struct sim_context *context, struct sim_array *whole, uint64_t size);
+CUresult sim_array_unstore(struct sim_array *whole);
 
 /* ---- copies (copy.c, copy_call.c) ---- */
 

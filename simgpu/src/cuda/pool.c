@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "pool.h"
+#include "unsimulated.h"
 
 struct sim_pool *sim_pools;
 static struct sim_pool *default_pools[SIM_DEVICES], *current_pools[SIM_DEVICES];
@@ -120,7 +121,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     if (!result && (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED))
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result && poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        result = CUDA_ERROR_NOT_SUPPORTED;
+        result = SIM_UNSIMULATED("cuMemPoolCreate with handle types");
     if (!result)
         result = place_of(&poolProps->location, &device);
     if (result)

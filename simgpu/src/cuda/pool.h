@@ -44,6 +44,8 @@ extern struct sim_pool *sim_pools; /* all of them */
 
 /* With the lock held. `channel`: whose pending segments may be taken too. */
 CUresult sim_pool_take(struct sim_pool *pool, uint64_t size, uint32_t channel, struct sim_segment **taken);
+/* A free that is still to be reached, which may make room; its ticket. */
+bool sim_pool_pending(const struct sim_pool *pool, struct sim_ticket *ticket);
 void sim_pool_refresh(struct sim_pool *pool); /* note which frees were reached, join what is free */
 /* Give unused chunks back, as long as the pool keeps `least` bytes. True if there were any. */
 bool sim_pool_trim(struct sim_pool *pool, uint64_t least);

@@ -2,7 +2,8 @@
  * Memory of pools: cutting it up, joining it, and taking it from and giving it back to the card.
  *
  * A pool grows by whole multiples of SIM_POOL_STEP. A chunk can go back when nothing in it is used or
- * pending. What it does not do: make a stream wait for another's free to use its memory again; it grows.
+ * pending. What it does not do: make a stream wait for another's free to use its memory again; it grows, and
+ * only when it cannot, the caller waits.
  */
 #include <stdlib.h>
 
@@ -129,6 +130,17 @@ static struct sim_segment *first_fit(const struct sim_pool *pool, uint64_t size,
             if (!segment->used && segment->size >= size && (!segment->pending || segment->freed.channel == channel))
                 return segment;
     return NULL;
+}
+
+bool sim_pool_pending(const struct sim_pool *pool, struct sim_ticket *ticket)
+{
+    for (struct sim_chunk *chunk = pool->chunks; chunk; chunk = chunk->next)
+        for (struct sim_segment *segment = chunk->segments; segment; segment = segment->next)
+            if (!segment->used && segment->pending) {
+                *ticket = segment->freed;
+                return true;
+            }
+    return false;
 }
 
 /* Cut off what is not needed; the rest inherits what the segment waits for. */

@@ -1,8 +1,8 @@
 /*
  * Stream-ordered memory: cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync.
  *
- * An allocation can be used at once; a free takes effect for other streams when its stream gets there. In a
- * capture both become nodes. What it does not do: free what came from cuMemAlloc; CUDA refuses that too.
+ * An allocation can be used at once; a free takes effect for other streams when its stream gets there. Where
+ * only such a free can make room, the call waits for it. In a capture both become nodes. What it does not do: free what came from cuMemAlloc; CUDA refuses that too.
  */
 #include "pool.h"
 
@@ -33,17 +33,8 @@ static CUresult capture_allocation(struct sim_stream *stream, size_t size, CUdev
     return result;
 }
 
-/* With the lock held. `handle` NULL: the current pool of the stream's card. */
-static CUresult take(struct sim_stream *stream, size_t size, CUmemoryPool handle, CUdeviceptr *pointer)
+static CUresult record(struct sim_pool *pool, struct sim_segment *segment, size_t size, CUdeviceptr *pointer)
 {
-    struct sim_pool *pool;
-    struct sim_segment *segment;
-    CUresult result =
-        handle ? sim_pool_resolve(handle, &pool) : sim_pool_current(stream->context->device, &pool);
-    if (!result)
-        result = sim_pool_take(pool, size, stream->channel, &segment);
-    if (result)
-        return result;
     struct sim_allocation fields = {
         .base = segment->base, .size = size, .use = SIM_USE_POOL, .device = pool->device, .owner = segment};
     struct sim_allocation *made = sim_allocation_add(&fields);
@@ -53,15 +44,39 @@ static CUresult take(struct sim_stream *stream, size_t size, CUmemoryPool handle
     return CUDA_SUCCESS;
 }
 
+/* One try. When there is no room, *awaited says which free may make some (SIM_NONE: none). */
+static CUresult take(struct sim_stream *stream, size_t size, CUmemoryPool handle, CUdeviceptr *pointer,
+                     struct sim_ticket *awaited)
+{
+    struct sim_pool *pool;
+    struct sim_segment *segment;
+    awaited->channel = SIM_NONE;
+    sim_memory_lock();
+    CUresult result =
+        handle ? sim_pool_resolve(handle, &pool) : sim_pool_current(stream->context->device, &pool);
+    if (!result) {
+        result = sim_pool_take(pool, size, stream->channel, &segment);
+        if (!result)
+            result = record(pool, segment, size, pointer);
+        else
+            sim_pool_pending(pool, awaited);
+    }
+    sim_memory_unlock();
+    return result;
+}
+
 static CUresult allocate(struct sim_stream *stream, size_t size, CUmemoryPool pool, CUdeviceptr *pointer)
 {
+    struct sim_ticket awaited;
     if (!pointer || !size)
         return CUDA_ERROR_INVALID_VALUE;
     if (sim_stream_capturing(stream))
         return capture_allocation(stream, size, pointer);
-    sim_memory_lock();
-    CUresult result = take(stream, size, pool, pointer);
-    sim_memory_unlock();
+    CUresult result = take(stream, size, pool, pointer, &awaited);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && awaited.channel != SIM_NONE) {
+        sim_wait_ticket(awaited);
+        result = take(stream, size, pool, pointer, &awaited);
+    }
     return result;
 }
 

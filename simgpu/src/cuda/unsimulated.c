@@ -6,15 +6,16 @@
  * cuda.h is not included: all of them ignore their arguments, which the calling conventions of the
  * platforms libcuda exists for allow.
  */
-#include <stdatomic.h>
 #include <stdio.h>
+
+#include "unsimulated.h"
 
 #define NOT_SUPPORTED 801 /* CUDA_ERROR_NOT_SUPPORTED */
 
-static int refuse(const char *name, atomic_flag *said)
+int sim_unsimulated(const char *what, atomic_flag *said)
 {
     if (!atomic_flag_test_and_set(said))
-        fprintf(stderr, "simgpu: %s is not simulated\n", name);
+        fprintf(stderr, "simgpu: %s is not simulated\n", what);
     return NOT_SUPPORTED;
 }
 
@@ -22,6 +23,6 @@ static int refuse(const char *name, atomic_flag *said)
     int symbol(void);                                                                                          \
     __attribute__((weak, visibility("default"))) int symbol(void) {                                            \
         static atomic_flag said = ATOMIC_FLAG_INIT;                                                            \
-        return refuse(#symbol, &said);                                                                         \
+        return sim_unsimulated(#symbol, &said);                                                                         \
     }
 #include "generated_entry_points.h"

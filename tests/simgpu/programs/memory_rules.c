@@ -117,12 +117,14 @@ static void a_context_that_ends_takes_its_memory_along(void)
     void *host;
     CUDA_ARRAY_DESCRIPTOR shape = {.Width = 1 << 20, .Height = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
     CUcontext kept = open_card(), ended = new_context(0);
+    OK(cuMemAllocAsync(&pointer, 4096, NULL));
+    OK(cuMemFreeAsync(pointer, NULL));
     OK(cuMemAlloc(&pointer, 4096));
     OK(cuMemAlloc(&pointer, 8 * MIB));
     OK(cuMemAllocManaged(&pointer, 8 * MIB, CU_MEM_ATTACH_GLOBAL));
     OK(cuArrayCreate(&array, &shape));
     OK(cuMemAllocHost(&host, 4096));
-    EQUAL(card_used(), 2 * CONTEXT + 34 * MIB);
+    EQUAL(card_used(), 2 * CONTEXT + (34 + 32) * MIB);
     OK(cuCtxDestroy(ended));
     OK(cuCtxSetCurrent(kept));
     EQUAL(card_used(), CONTEXT);
@@ -249,6 +251,53 @@ static void a_full_card_takes_back_what_pools_hold_unused(void)
     EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
 }
 
+static void take_a_while(void *unused)
+{
+    (void)unused;
+    usleep(50000);
+}
+
+static void a_full_card_waits_for_frees_under_way(void)
+{
+    CUstream one, two;
+    CUdeviceptr first, second;
+    open_card();
+    OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAllocAsync(&first, 100000 * MIB, one));
+    OK(cuLaunchHostFunc(one, take_a_while, NULL));
+    OK(cuMemFreeAsync(first, one));
+    OK(cuMemAllocAsync(&second, 100000 * MIB, two));
+    EQUAL(cuMemAllocAsync(&first, 100000 * MIB, one), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* ---- arrays ---- */
+
+static void arrays_tell_what_they_need(void)
+{
+    CUDA_ARRAY3D_DESCRIPTOR shape = {
+        .Width = 256, .Height = 128, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1}, told;
+    CUDA_ARRAY_MEMORY_REQUIREMENTS needs;
+    CUarray array, level;
+    CUmipmappedArray mipmap;
+    open_card();
+    OK(cuArray3DCreate(&array, &shape));
+    OK(cuArrayGetMemoryRequirements(&needs, array, 0));
+    EQUAL(needs.size, 128 * 1024);
+    OK(cuMipmappedArrayCreate(&mipmap, &shape, 99)); /* as many as there can be: 256 is halved eight times */
+    OK(cuMipmappedArrayGetLevel(&level, mipmap, 8));
+    OK(cuArray3DGetDescriptor(&told, level));
+    EQUAL(told.Width * 1000 + told.Height, 1001);
+    OK(cuMipmappedArrayGetLevel(&level, mipmap, 3));
+    OK(cuArray3DGetDescriptor(&told, level));
+    EQUAL(told.Width * 1000 + told.Height, 32016);
+    EQUAL(cuMipmappedArrayGetLevel(&level, mipmap, 9), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMipmappedArrayGetMemoryRequirements(&needs, mipmap, 0));
+    REQUIRE(needs.size > 128 * 1024 && needs.size < 256 * 1024);
+    shape.NumChannels = 3;
+    EQUAL(cuArray3DCreate(&array, &shape), CUDA_ERROR_INVALID_VALUE);
+}
+
 /* ---- mapped by hand ---- */
 
 static CUmemGenericAllocationHandle physical(size_t size)
@@ -366,6 +415,7 @@ CASES(CASE(a_full_card_refuses_exactly_what_does_not_fit) CASE(a_refused_request
       CASE(a_destroyed_pool_goes_with_its_last_allocation)
       CASE(freed_pool_memory_is_used_again_in_stream_order)
       CASE(a_full_card_takes_back_what_pools_hold_unused)
+      CASE(a_full_card_waits_for_frees_under_way) CASE(arrays_tell_what_they_need)
       CASE(physical_memory_stays_charged_while_anything_holds_it)
       CASE(bytes_follow_the_handle_to_other_addresses) CASE(a_mapping_is_handled_whole)
       CASE(the_first_version_has_pointers_of_32_bits))
