@@ -1,0 +1,99 @@
+"""What a program gets from `weir run` (its card, its memory, its signals), and its exit code back."""
+
+import signal
+import subprocess
+
+import pytest
+
+from tests.deviceplugin.conftest import WEIR
+from tests.deviceplugin.programs import MIB, PYTHON, program
+
+
+def lines_of(result):
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
+def test_the_program_sees_a_card_of_its_slice_s_size(box):
+    code = "context(); free, total = memory(); say(total); say(free)"
+    total, free = map(int, lines_of(box.run("--memory", "3000MiB", *program(code))))
+    assert total == 3000 * MIB
+    assert 3000 * MIB - free == 518 * MIB  # the context
+
+
+def test_memory_is_refused_past_the_limit_and_given_again_after(box):
+    code = "context(); say(allocate(2600 << 20)); say(allocate(2400 << 20)); say(allocate(1 << 30))"
+    assert lines_of(box.run("--memory", "3000MiB", *program(code))) == ["2", "0", "2"]
+
+
+def test_without_memory_asked_the_card_is_the_limit(box):
+    total = int(*lines_of(box.run(*program("context(); say(memory()[1])"))))
+    assert total == 143_155 * MIB
+
+
+def test_the_machine_can_be_named_by_the_environment(box):
+    box.environment["WEIR_SIMULATE"] = "h200"
+    command = [*WEIR, "run", "--root", box.root, "--", *program("context(); say(1)")[1:]]
+    assert subprocess.run(command, env=box.environment, check=False).returncode == 0
+
+
+def test_a_program_without_cuda_runs_as_ever_and_leaves_nothing(box):
+    result = box.run("--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (result.returncode, result.stdout, result.stderr) == (3, "out\n", "err\n")
+    assert box.slices() == {}
+
+
+FORKS = {
+    "before it uses CUDA": "child = os.fork(); context(); say(memory()[1])",
+    "after it has used CUDA": "context(); child = os.fork()\nsay(memory()[1]) if child else os._exit(0)",
+    "and the child starts a program": "context(); say(os.spawnl(os.P_WAIT, '/bin/true', 'true'))",
+}
+
+
+@pytest.mark.parametrize("case", FORKS)
+def test_a_program_that_forks(box, case):
+    code = (
+        FORKS[case]
+        + "\nif globals().get('child'): sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    result = box.run("--memory", "3000MiB", *program(code))
+    assert result.returncode == 0, result.stderr
+    assert set(result.stdout.split()) <= {str(3000 * MIB), "0"}
+    assert box.slices() == {}
+
+
+# ---- exit codes and signals ----
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 255])
+def test_the_exit_code_is_the_program_s(box, code):
+    assert box.run("--", "sh", "-c", f"exit {code}").returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGPIPE])
+def test_a_program_ended_by_a_signal_gives_128_and_its_number(box, number):
+    assert box.run("--", "sh", "-c", f"kill -{number.value} $$").returncode == 128 + number
+    assert box.slices() == {}
+
+
+PASSED = ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "TSTP", "CONT"]
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_a_signal_sent_to_us_reaches_the_program_once(box, name):
+    code = f"""
+import signal, time
+came = []
+signal.signal(signal.SIG{name}, lambda number, frame: came.append(number))
+signal.signal(signal.SIGALRM, lambda number, frame: None)
+print("ready", flush=True)
+while not came: signal.pause()
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+signal.pause()
+print(len(came), flush=True)
+"""
+    running = box.start("--", PYTHON, "-c", code)
+    assert running.stdout.readline() == "ready\n"
+    running.send_signal(getattr(signal, f"SIG{name}"))
+    assert running.communicate(timeout=30)[0] == "1\n"
+    assert running.returncode == 0
