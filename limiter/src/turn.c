@@ -69,9 +69,9 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
             rest_until = verdict.wait_until;
             launch_count(&meter->stats->throttled_periods, 1);
         }
+        settle(meter, now);
         atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
         atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
-        settle(meter, now);
         sleep_until(meter, verdict.wait_until < now + TURN_LOOK ? verdict.wait_until : now + TURN_LOOK);
         now = weir_now();
         verdict = decide(launch, rule, rest_until, now);

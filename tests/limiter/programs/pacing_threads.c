@@ -1,0 +1,102 @@
+/*
+ * Many launches from several threads or from both sides of a fork; prints how many succeeded.
+ *
+ *   pacing_threads MODE THREADS LAUNCHES
+ *     own       each thread has a stream of its own
+ *     shared    all launch into one stream
+ *     default   all launch into the legacy default stream
+ *     thread    each launches into its per-thread default stream
+ *     fork      a child that was forked before the first use launches beside its parent, in own streams
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                          ".visible .entry weir_spin(.param .u64 ns)\n{\nret;\n}\n";
+
+static void *driver;
+
+#define TEXT(name) #name
+#define SYMBOL(name) TEXT(name) /* cuda.h maps names to versions */
+#define REAL(name) ((__typeof__(&name))dlsym(driver, SYMBOL(name)))
+#define CALL(name, ...) check(REAL(name)(__VA_ARGS__), TEXT(name))
+
+static void check(CUresult result, const char *name)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "%s: %d\n", name, (int)result);
+    exit(1);
+}
+
+static struct {
+    CUcontext context;
+    CUfunction function;
+    CUstream shared;
+    __typeof__(&cuLaunchKernel) launch;
+    const char *mode;
+    long launches;
+} world;
+
+static void set_up(void)
+{
+    CUdevice device;
+    CUmodule module;
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    CALL(cuInit, 0);
+    CALL(cuDeviceGet, &device, 0);
+    CALL(cuDevicePrimaryCtxRetain, &world.context, device);
+    CALL(cuCtxSetCurrent, world.context);
+    CALL(cuModuleLoadData, &module, ptx);
+    CALL(cuModuleGetFunction, &world.function, module, "weir_spin");
+    CALL(cuStreamCreate, &world.shared, CU_STREAM_NON_BLOCKING);
+    world.launch = REAL(cuLaunchKernel);
+}
+
+static void *work(void *unused)
+{
+    CUstream stream = world.shared;
+    unsigned long long ns = 5000;
+    void *parameters[] = {&ns};
+    CALL(cuCtxSetCurrent, world.context);
+    if (strcmp(world.mode, "own") == 0 || strcmp(world.mode, "fork") == 0)
+        CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    if (strcmp(world.mode, "default") == 0)
+        stream = NULL;
+    if (strcmp(world.mode, "thread") == 0)
+        stream = CU_STREAM_PER_THREAD;
+    for (long i = 0; i < world.launches; i++)
+        if (world.launch(world.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) != CUDA_SUCCESS)
+            exit(1);
+    CALL(cuStreamSynchronize, stream);
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        return 2;
+    world.mode = argv[1];
+    long threads = atol(argv[2]);
+    world.launches = atol(argv[3]);
+    pid_t child = strcmp(world.mode, "fork") == 0 ? fork() : -1;
+    set_up();
+    pthread_t all[64];
+    for (long i = 0; i < threads; i++)
+        pthread_create(&all[i], NULL, work, NULL);
+    for (long i = 0; i < threads; i++)
+        pthread_join(all[i], NULL);
+    CALL(cuCtxSynchronize);
+    int status = 0;
+    if (child > 0 && (waitpid(child, &status, 0) != child || status != 0))
+        return 1;
+    if (child != 0)
+        printf("%ld\n", threads * world.launches * (child > 0 ? 2 : 1));
+    return 0;
+}

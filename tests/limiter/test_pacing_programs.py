@@ -1,0 +1,127 @@
+"""Pacing of real programs on the simulated card: shares in real time (coarsely), threads, processes, changes.
+
+Exact shares are asserted in virtual time (test_pacing.py) and measured at length by benchmarks/shares.py; a
+busy machine must not fail these.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from limiter.pages import ControlDevice
+from simgpu.load import program
+from tests.limiter.conftest import Machine, MakeSlice, Slice
+
+FOR_EVER = 2**63 - 1
+MS = 1_000_000
+
+
+@pytest.fixture
+def card(machine: Machine) -> bytes:
+    return machine.uuids()[0]
+
+
+def start_load(machine: Machine, slice_: Slice, *arguments: str) -> subprocess.Popen[str]:
+    shape = ["--kernel-us", "1000", "--queue", "64", "--no-calibrate"]
+    return subprocess.Popen(
+        [str(program()), *shape, *arguments], env=machine.inside(slice_), stdout=subprocess.PIPE, text=True
+    )
+
+
+def shares(load: subprocess.Popen[str]) -> list[float]:
+    """Of the card's time, for each process of a load, in percent."""
+    output = load.communicate(timeout=60)[0]
+    assert load.returncode == 0
+    reports = [json.loads(line) for line in output.splitlines()]
+    return [100 * one["kernel_seconds"] / one["t"] for one in reports if one["phase"] == "done"]
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+class TestShares:
+    def test_a_slice_gets_its_limit_and_the_stats_page_says_the_same(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=3000))
+        assert shares(start_load(machine, slice_, "--seconds", "3")) == [pytest.approx(30, abs=6)]
+        stats = slice_.stats.devices[0]
+        assert stats.gpu_time == pytest.approx(0.9e9, rel=0.2)
+        assert stats.throttled_periods > 0
+        assert stats.longest_kernel >= MS
+        assert stats.hook_errors == 0
+
+    def test_two_slices_in_slots_get_theirs_beside_each_other(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes
+    ) -> None:
+        frame, cut = 50 * MS, 33 * MS
+        slot = {"slot_deadline": FOR_EVER, "slot_frame": frame}
+        first = make_slice(
+            ControlDevice(card, core_limit=6000, slot_offset=0, slot_length=cut, **slot), name="first"
+        )
+        second = make_slice(
+            ControlDevice(card, core_limit=3000, slot_offset=cut, slot_length=frame - cut, **slot),
+            name="second",
+        )
+        loads = [start_load(machine, one, "--seconds", "4") for one in (first, second)]
+        assert [shares(load) for load in loads] == [[pytest.approx(60, abs=6)], [pytest.approx(30, abs=6)]]
+
+    def test_processes_of_one_slice_share_one_budget_and_none_starves(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=3000))
+        each = shares(start_load(machine, slice_, "--seconds", "4", "--processes", "3"))
+        assert len(each) == 3
+        assert sum(each) == pytest.approx(30, abs=6)
+        assert min(each) > 3
+
+
+class TestChangesAtRunTime:
+    def test_a_gate_stops_launches_and_its_deadline_lets_them_go_on(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card))
+        load = start_load(machine, slice_)
+        eventually(lambda: slice_.stats.devices[0].launches > 0)
+        slice_.update(gate=1, gate_deadline=time.monotonic_ns() + 2_000 * MS)
+        eventually(lambda: slice_.stats.devices[0].waiting > 0)
+        held = slice_.stats.devices[0].launches
+        time.sleep(0.2)
+        assert slice_.stats.devices[0].launches == held
+        eventually(lambda: slice_.stats.devices[0].launches > held)
+        load.terminate()
+        load.communicate()
+
+    def test_a_limit_that_is_taken_away_frees_a_waiting_launch_at_once(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=1))  # a millisecond of work costs ten seconds
+        load = start_load(machine, slice_)
+        eventually(lambda: slice_.stats.devices[0].waiting > 0)
+        before = slice_.stats.devices[0].launches
+        slice_.update(core_limit=10_000)
+        eventually(lambda: slice_.stats.devices[0].launches > before + 100, seconds=5)
+        load.terminate()
+        load.communicate()
+
+
+class TestManyThreads:
+    @pytest.mark.parametrize("mode", ["own", "shared", "default", "thread", "fork"])
+    def test_no_launch_is_lost_or_counted_twice(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes, mode: str
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=9000))
+        process = machine.start(slice_, mode, "4", "3000", name="pacing_threads")
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        assert slice_.stats.devices[0].launches == int(output)
+        assert slice_.stats.devices[0].hook_errors == 0
