@@ -10,12 +10,19 @@ from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).parent / "programs/timeline.c"
+PROGRAMS = Path(__file__).parent / "programs"
 
 
-@pytest.mark.parametrize("case", re.findall(r"CASE\((\w+)\)", PROGRAM.read_text()))
-def test_timeline(compile_c: Callable[..., Path], case: str) -> None:
-    subprocess.run([compile_c("timeline", engine=True), case], check=True, timeout=60)
+def cases(name: str) -> list[str]:
+    """The cases that a program lists at its end."""
+    return re.findall(r"CASE\((\w+)\)", (PROGRAMS / f"{name}.c").read_text())
+
+
+@pytest.mark.parametrize(
+    ("program", "case"), [(name, case) for name in ("timeline", "timeline_waits") for case in cases(name)]
+)
+def test_timeline(compile_c: Callable[..., Path], program: str, case: str) -> None:
+    subprocess.run([compile_c(program, engine=True), case], check=True, timeout=60)
 
 
 REFUSED = [
@@ -74,7 +81,7 @@ def test_what_another_version_left_is_made_anew(h200: Any, compile_c: Callable[.
     h200.run(program, "nothing_but_init")
     spoil_layout(h200.state)
     for _ in range(2):
-        result = h200.run(program, "a_stream_waits_for_an_event")
+        result = h200.run(program, "the_primary_context_is_counted")
         assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+CLIENTS = ("execution", "streams", "graphs", "graph_updates", "captures", "capture_rules")
 
 
 def cases(name: str) -> list[str]:
@@ -19,10 +20,7 @@ def cases(name: str) -> list[str]:
     return re.findall(r"CASE\((\w+)\)", (PROGRAMS / f"{name}.c").read_text())
 
 
-@pytest.mark.parametrize(
-    ("program", "case"),
-    [(name, case) for name in ("execution", "graphs", "captures") for case in cases(name)],
-)
+@pytest.mark.parametrize(("program", "case"), [(name, case) for name in CLIENTS for case in cases(name)])
 def test_execution(h200: Any, compile_c: Callable[..., Path], program: str, case: str) -> None:
     result = h200.run(compile_c(program), case)
     assert (result.returncode, result.stderr) == (0, "")

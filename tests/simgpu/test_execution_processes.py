@@ -47,7 +47,7 @@ def test_a_process_that_dies_with_the_lock_held_stops_nobody(
     h200: Any, compile_c: Callable[..., Path], case: str
 ) -> None:
     assert h200.run(compile_c("crash", engine=True), case).returncode == -signal.SIGKILL
-    result = h200.run(compile_c("execution"), "a_stream_waits_for_an_event")
+    result = h200.run(compile_c("streams"), "a_stream_waits_for_an_event")
     assert (result.returncode, result.stderr) == (0, "")
     assert free_bytes(h200) == FREE_WITH_ONE_CONTEXT
 
@@ -69,7 +69,7 @@ def test_killing_processes_at_random_moments_leaves_the_card_as_it_was(
         process.kill()
         process.wait()
     assert free_bytes(h200) == FREE_WITH_ONE_CONTEXT
-    result = h200.run(compile_c("execution"), "host_functions_run_in_the_streams_order")
+    result = h200.run(compile_c("streams"), "host_functions_run_in_the_streams_order")
     assert (result.returncode, result.stderr) == (0, "")
 
 

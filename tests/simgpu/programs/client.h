@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define MS 1000000ull
+#define HEAD_START (200 * MS) /* of a first kernel, while the host queues what is measured */
 
 static const char ptx[] = ".version 8.0\n"
                           ".target sm_75\n"
