@@ -26,7 +26,7 @@ static unsigned possible_levels(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
     if (!(descriptor->Flags & CUDA_ARRAY3D_LAYERED) && descriptor->Depth > largest)
         largest = descriptor->Depth;
     unsigned levels = 1;
-    while (largest >> levels)
+    while (levels < 32 && largest >> levels)
         levels++;
     return levels;
 }
