@@ -48,7 +48,8 @@ static void run_callback(void *carried)
     callback.function(callback.stream, CUDA_SUCCESS, callback.argument);
 }
 
-CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback function, void *argument, unsigned int flags)
+CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback function, void *argument,
+                                     unsigned int flags)
 {
     struct sim_stream *stream;
     CUresult result = sim_enter_stream(__func__, handle, &stream);
@@ -66,7 +67,8 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback function,
     return result;
 }
 
-CUresult CUDAAPI cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback function, void *argument, unsigned int flags)
+CUresult CUDAAPI cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback function, void *argument,
+                                          unsigned int flags)
 {
     return cuStreamAddCallback(sim_per_thread(stream), function, argument, flags);
 }

@@ -148,7 +148,8 @@ CUresult sim_capture_extend_tail(struct sim_stream *stream, struct sim_node *con
     return CUDA_SUCCESS;
 }
 
-static CUresult join(struct sim_stream *stream, struct sim_capture *capture, struct sim_node *const *nodes, size_t count)
+static CUresult join(struct sim_stream *stream, struct sim_capture *capture, struct sim_node *const *nodes,
+                     size_t count)
 {
     CUresult result = sim_capture_set_tail(stream, nodes, count);
     if (result)
@@ -230,7 +231,8 @@ CUresult sim_capture_open(struct sim_stream *stream, CUstreamCaptureMode mode, s
     struct sim_capture *capture = calloc(1, sizeof(*capture));
     if (!capture)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *capture = (struct sim_capture){.id = next_id++, .mode = mode, .thread = &thread_mark, .origin = stream, .graph = graph};
+    *capture = (struct sim_capture){
+        .id = next_id++, .mode = mode, .thread = &thread_mark, .origin = stream, .graph = graph};
     CUresult result = join(stream, capture, tail, count);
     if (result) {
         free(capture);

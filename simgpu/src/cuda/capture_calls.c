@@ -51,7 +51,8 @@ CUresult CUDAAPI cuStreamBeginCapture_ptsz(CUstream stream)
 }
 
 CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle, const CUgraphNode *nodes,
-                                             const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
+                                             const CUgraphEdgeData *data, size_t count,
+                                             CUstreamCaptureMode mode)
 {
     struct sim_graph *graph;
     struct sim_node *node;
@@ -66,7 +67,8 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle, co
 }
 
 CUresult CUDAAPI cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-                                                  const CUgraphEdgeData *data, size_t count, CUstreamCaptureMode mode)
+                                                  const CUgraphEdgeData *data, size_t count,
+                                                  CUstreamCaptureMode mode)
 {
     return cuStreamBeginCaptureToGraph(sim_per_thread(stream), graph, nodes, data, count, mode);
 }
@@ -164,8 +166,8 @@ CUresult CUDAAPI cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus
     return cuStreamIsCapturing(sim_per_thread(stream), status);
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                           const CUgraphNode **nodes, size_t *count)
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                           CUgraph *graph, const CUgraphNode **nodes, size_t *count)
 {
     struct sim_stream *stream;
     CUresult result = sim_enter_stream(__func__, handle, &stream);
@@ -194,8 +196,9 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCapture
     return cuStreamGetCaptureInfo_v2(sim_per_thread(stream), status, id, graph, nodes, count);
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                           const CUgraphNode **nodes, const CUgraphEdgeData **data, size_t *count)
+CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                           CUgraph *graph, const CUgraphNode **nodes,
+                                           const CUgraphEdgeData **data, size_t *count)
 {
     CUresult result = cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count);
     if (!result && data)
@@ -204,8 +207,8 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatu
 }
 
 CUresult CUDAAPI cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-                                                CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **data,
-                                                size_t *count)
+                                                CUgraph *graph, const CUgraphNode **nodes,
+                                                const CUgraphEdgeData **data, size_t *count)
 {
     return cuStreamGetCaptureInfo_v3(sim_per_thread(stream), status, id, graph, nodes, data, count);
 }
@@ -222,8 +225,9 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_ptsz(CUstream stream, CUstreamCaptureSta
 
 /* ---- changing what comes next ---- */
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *nodes, const CUgraphEdgeData *data,
-                                                      size_t count, unsigned int flags)
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *nodes,
+                                                      const CUgraphEdgeData *data, size_t count,
+                                                      unsigned int flags)
 {
     struct sim_stream *stream;
     struct sim_node *node;
@@ -242,12 +246,14 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNo
 }
 
 CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream, CUgraphNode *nodes,
-                                                           const CUgraphEdgeData *data, size_t count, unsigned int flags)
+                                                           const CUgraphEdgeData *data, size_t count,
+                                                           unsigned int flags)
 {
     return cuStreamUpdateCaptureDependencies_v2(sim_per_thread(stream), nodes, data, count, flags);
 }
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes, size_t count, unsigned int flags)
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes, size_t count,
+                                                   unsigned int flags)
 {
     return cuStreamUpdateCaptureDependencies_v2(stream, nodes, NULL, count, flags);
 }

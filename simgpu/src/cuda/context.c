@@ -141,15 +141,16 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice
     return create(__func__, context, flags, ordinal);
 }
 
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *affinity, int count, unsigned int flags,
-                                CUdevice ordinal)
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *affinity, int count,
+                                unsigned int flags, CUdevice ordinal)
 {
     if (affinity || count)
         return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY; /* needs MPS */
     return create(__func__, context, flags, ordinal);
 }
 
-CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
+CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags,
+                                CUdevice ordinal)
 {
     if (params && params->numExecAffinityParams)
         return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;

@@ -175,7 +175,8 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer
     return result;
 }
 
-CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice ordinal, CUdevice peer)
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice ordinal,
+                                         CUdevice peer)
 {
     struct sim_device *device, *other;
     CUresult result = ask(__func__, value, ordinal, &device);

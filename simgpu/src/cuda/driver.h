@@ -97,6 +97,7 @@ CUresult sim_submit(struct sim_stream *stream, const struct sim_op *op, struct s
 uint64_t sim_submit_begin(struct sim_stream *stream);
 /* Queue `duration` ns beside the kernels (a copy, a memset). */
 CUresult sim_submit_copy(struct sim_stream *stream, uint64_t duration, struct sim_ticket *ticket);
+bool sim_stream_idle(struct sim_stream *stream); /* nothing is left of what the next call waits for */
 /* Wait until all that is queued on the stream (legacy: and on its blocking streams) is done. */
 CUresult sim_stream_drain(struct sim_stream *stream);
 /* Wait for everything queued in the context. */

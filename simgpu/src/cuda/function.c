@@ -157,14 +157,16 @@ static int blocks_that_fit(int block_size, size_t shared)
     return (int)smaller(blocks, sim_hardware->shared_per_multiprocessor / (uint32_t)(shared + 1024));
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle, int block_size,
-                                                                      size_t shared, unsigned int flags)
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle,
+                                                                      int block_size, size_t shared,
+                                                                      unsigned int flags)
 {
     struct sim_function *function;
     CUresult result = enter_function(__func__, handle, &function);
     if (result || !blocks || block_size <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
-    *blocks = block_size > MAX_THREADS || shared > sim_hardware->shared_per_block_optin ? 0 : blocks_that_fit(block_size, shared);
+    bool fits = block_size <= MAX_THREADS && shared <= sim_hardware->shared_per_block_optin;
+    *blocks = fits ? blocks_that_fit(block_size, shared) : 0;
     return CUDA_SUCCESS;
 }
 
@@ -175,8 +177,8 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunc
 }
 
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
-                                                           CUoccupancyB2DSize shared_for, size_t shared, int limit,
-                                                           unsigned int flags)
+                                                           CUoccupancyB2DSize shared_for, size_t shared,
+                                                           int limit, unsigned int flags)
 {
     struct sim_function *function;
     int best = 0, best_threads = 0;
@@ -202,7 +204,8 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunct
     return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_for, shared, limit, 0);
 }
 
-CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *shared, CUfunction handle, int blocks, int block_size)
+CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *shared, CUfunction handle, int blocks,
+                                                         int block_size)
 {
     struct sim_function *function;
     CUresult result = enter_function(__func__, handle, &function);

@@ -38,7 +38,8 @@ static CUresult add_allocation(CUgraphNode *added, CUgraph graph, const CUgraphN
     return result;
 }
 
-static CUresult add(CUgraphNode *added, CUgraph graph, const CUgraphNode *after, size_t count, CUgraphNodeParams *params)
+static CUresult add(CUgraphNode *added, CUgraph graph, const CUgraphNode *after, size_t count,
+                    CUgraphNodeParams *params)
 {
     CUDA_KERNEL_NODE_PARAMS kernel = kernel_of(params);
     CUDA_MEMSET_NODE_PARAMS set = set_of(params);
@@ -81,8 +82,8 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *added, CUgraph graph, const CUgr
     return add(added, graph, dependencies, count, params);
 }
 
-CUresult CUDAAPI cuGraphAddNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                CUgraphNodeParams *params)
+CUresult CUDAAPI cuGraphAddNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                size_t count, CUgraphNodeParams *params)
 {
     return cuGraphAddNode_v2(added, graph, dependencies, NULL, count, params);
 }

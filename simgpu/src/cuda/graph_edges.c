@@ -189,7 +189,8 @@ static CUresult change(const char *function, CUgraph handle, const CUgraphNode *
     return result;
 }
 
-CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                        size_t count)
 {
     return change(__func__, graph, from, to, count, true);
 }
@@ -201,7 +202,8 @@ CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *fro
     return change(__func__, graph, from, to, count, true);
 }
 
-CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                           size_t count)
 {
     return change(__func__, graph, from, to, count, false);
 }

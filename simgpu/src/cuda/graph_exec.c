@@ -64,7 +64,8 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, u
     return instantiate(__func__, exec, graph, flags);
 }
 
-CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log, size_t size)
+CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log,
+                                       size_t size)
 {
     if (error)
         *error = NULL;
@@ -73,12 +74,14 @@ CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraph
     return instantiate(__func__, exec, graph, 0);
 }
 
-CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log, size_t size)
+CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log,
+                                    size_t size)
 {
     return cuGraphInstantiate_v2(exec, graph, error, log, size);
 }
 
-CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+                                              CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
     if (!params)
         return CUDA_ERROR_INVALID_VALUE;
@@ -193,7 +196,8 @@ static CUresult launch_node(struct sim_exec *exec, struct sim_stream *stream, st
     return result ? result : sim_submit(stream, &op, NULL);
 }
 
-static CUresult launch_nodes(struct sim_exec *exec, struct sim_stream *stream, struct sim_node **order, size_t count)
+static CUresult launch_nodes(struct sim_exec *exec, struct sim_stream *stream, struct sim_node **order,
+                             size_t count)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count && !result; i++)

@@ -21,7 +21,9 @@ static size_t storage_size(const struct sim_parameter *parameters, unsigned coun
 
 static const void *value_of(const CUDA_KERNEL_NODE_PARAMS *params, unsigned index, size_t offset)
 {
-    return params->kernelParams ? params->kernelParams[index] : (const char *)sim_launch_buffer(params->extra) + offset;
+    if (params->kernelParams)
+        return params->kernelParams[index];
+    return (const char *)sim_launch_buffer(params->extra) + offset;
 }
 
 /* One block: the array of pointers, then the values they point at. */
@@ -69,7 +71,8 @@ CUresult sim_node_set_kernel(struct sim_node *node, const CUDA_KERNEL_NODE_PARAM
     return CUDA_SUCCESS;
 }
 
-static CUresult kernel_node(const char *function, CUgraphNode handle, const void *params, struct sim_node **node)
+static CUresult kernel_node(const char *function, CUgraphNode handle, const void *params,
+                            struct sim_node **node)
 {
     CUresult result = sim_enter(function);
     if (!result)
@@ -113,8 +116,8 @@ CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode handle, const CUDA_KERNE
     return cuGraphKernelNodeSetParams_v2(handle, params ? &whole : NULL);
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *added, CUgraph handle, const CUgraphNode *dependencies, size_t count,
-                                         const CUDA_KERNEL_NODE_PARAMS *params)
+CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *added, CUgraph handle, const CUgraphNode *dependencies,
+                                         size_t count, const CUDA_KERNEL_NODE_PARAMS *params)
 {
     if (!params)
         return CUDA_ERROR_INVALID_VALUE;
@@ -122,8 +125,8 @@ CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *added, CUgraph handle, con
     return sim_graph_add_call(__func__, added, handle, dependencies, count, &like);
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_KERNEL_NODE_PARAMS_v1 *params)
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                      size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
 {
     CUDA_KERNEL_NODE_PARAMS whole = {0};
     if (params)

@@ -9,8 +9,8 @@
 
 #include "graph.h"
 
-CUresult sim_graph_add_call(const char *function, CUgraphNode *added, CUgraph handle, const CUgraphNode *dependencies,
-                            size_t count, const struct sim_node *like)
+CUresult sim_graph_add_call(const char *function, CUgraphNode *added, CUgraph handle,
+                            const CUgraphNode *dependencies, size_t count, const struct sim_node *like)
 {
     struct sim_graph *graph;
     struct sim_node *node;
@@ -49,7 +49,8 @@ CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count)
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                     size_t count)
 {
     struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
     return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
@@ -57,8 +58,8 @@ CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *added, CUgraph graph, const CU
 
 /* ---- copies and memsets ---- */
 
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_MEMCPY3D *params, CUcontext handle)
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                      size_t count, const CUDA_MEMCPY3D *params, CUcontext handle)
 {
     struct sim_context *context;
     CUresult result = sim_context_resolve(handle, &context);
@@ -86,8 +87,8 @@ CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCP
     return result;
 }
 
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_MEMSET_NODE_PARAMS *params, CUcontext handle)
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                      size_t count, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext handle)
 {
     struct sim_context *context;
     CUresult result = sim_context_resolve(handle, &context);
@@ -117,8 +118,8 @@ CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSE
 
 /* ---- host functions ---- */
 
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                    const CUDA_HOST_NODE_PARAMS *params)
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                    size_t count, const CUDA_HOST_NODE_PARAMS *params)
 {
     if (!params || !params->fn)
         return CUDA_ERROR_INVALID_VALUE;
@@ -146,8 +147,8 @@ CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NO
 
 /* ---- child graphs ---- */
 
-CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                          CUgraph handle)
+CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                          size_t count, CUgraph handle)
 {
     struct sim_graph *child;
     CUresult result = sim_graph_resolve(handle, &child);
@@ -198,8 +199,8 @@ CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode *added, CUgraph graph, co
     return add_event(__func__, CU_GRAPH_NODE_TYPE_EVENT_RECORD, added, graph, dependencies, count, event);
 }
 
-CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                         CUevent event)
+CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                         size_t count, CUevent event)
 {
     return add_event(__func__, CU_GRAPH_NODE_TYPE_WAIT_EVENT, added, graph, dependencies, count, event);
 }
@@ -226,8 +227,8 @@ CUresult CUDAAPI cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event)
 
 /* ---- memory ---- */
 
-CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                        CUDA_MEM_ALLOC_NODE_PARAMS *params)
+CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                        size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(__func__, &context);
@@ -252,11 +253,13 @@ CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC
     return result;
 }
 
-CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-                                       CUdeviceptr pointer)
+CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
+                                       size_t count, CUdeviceptr pointer)
 {
     struct sim_node like = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free = pointer};
-    return pointer ? sim_graph_add_call(__func__, added, graph, dependencies, count, &like) : CUDA_ERROR_INVALID_VALUE;
+    if (!pointer)
+        return CUDA_ERROR_INVALID_VALUE;
+    return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
 }
 
 CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *pointer)

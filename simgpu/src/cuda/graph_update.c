@@ -22,7 +22,8 @@ static struct sim_node *find(struct sim_graph *graph, const struct sim_node *ori
     return NULL;
 }
 
-CUresult sim_exec_node(struct sim_exec *exec, CUgraphNode original, CUgraphNodeType type, struct sim_node **node)
+CUresult sim_exec_node(struct sim_exec *exec, CUgraphNode original, CUgraphNodeType type,
+                       struct sim_node **node)
 {
     *node = original ? find(exec->graph, (const struct sim_node *)original) : NULL;
     return *node && (*node)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -58,8 +59,8 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode or
     return cuGraphExecKernelNodeSetParams_v2(exec, original, params ? &whole : NULL);
 }
 
-CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode original, const CUDA_MEMCPY3D *params,
-                                                CUcontext handle)
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode original,
+                                                const CUDA_MEMCPY3D *params, CUcontext handle)
 {
     struct sim_node *node;
     struct sim_context *context;
@@ -146,7 +147,8 @@ CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode original, u
 
 /* ---- the whole from another graph ---- */
 
-static CUgraphExecUpdateResult compare(struct sim_graph *to, const struct sim_graph *from, struct sim_node **culprit)
+static CUgraphExecUpdateResult compare(struct sim_graph *to, const struct sim_graph *from,
+                                       struct sim_node **culprit)
 {
     *culprit = NULL;
     if (to->count != from->count)
@@ -174,7 +176,8 @@ static CUgraphExecUpdateResult compare(struct sim_graph *to, const struct sim_gr
 
 static CUgraphExecUpdateResult update(struct sim_graph *to, const struct sim_graph *from, struct sim_node **culprit);
 
-static CUgraphExecUpdateResult take(struct sim_node *node, const struct sim_node *from, struct sim_node **culprit)
+static CUgraphExecUpdateResult take(struct sim_node *node, const struct sim_node *from,
+                                    struct sim_node **culprit)
 {
     switch (node->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -200,7 +203,8 @@ static CUgraphExecUpdateResult take(struct sim_node *node, const struct sim_node
     }
 }
 
-static CUgraphExecUpdateResult update(struct sim_graph *to, const struct sim_graph *from, struct sim_node **culprit)
+static CUgraphExecUpdateResult update(struct sim_graph *to, const struct sim_graph *from,
+                                      struct sim_node **culprit)
 {
     CUgraphExecUpdateResult result = compare(to, from, culprit);
     struct sim_node *node = to->first;
@@ -212,7 +216,8 @@ static CUgraphExecUpdateResult update(struct sim_graph *to, const struct sim_gra
     return result;
 }
 
-CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResultInfo *info)
+CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle,
+                                      CUgraphExecUpdateResultInfo *info)
 {
     struct sim_exec *exec;
     struct sim_graph *graph;
@@ -230,7 +235,8 @@ CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, 
     return info->result ? CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, CUgraphExecUpdateResult *outcome)
+CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node,
+                                   CUgraphExecUpdateResult *outcome)
 {
     CUgraphExecUpdateResultInfo info = {0};
     CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);

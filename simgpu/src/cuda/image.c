@@ -107,7 +107,8 @@ CUresult sim_image_load(const void *source, size_t size, struct sim_context *con
     }
     memcpy(bytes, source, size);
     bytes[size] = '\0';
-    *image = (struct sim_image){.magic = SIM_IMAGE_MAGIC, .text = text, .bytes = bytes, .size = size, .context = context};
+    *image = (struct sim_image){
+        .magic = SIM_IMAGE_MAGIC, .text = text, .bytes = bytes, .size = size, .context = context};
     pthread_mutex_init(&image->mutex, NULL);
     result = charge(image);
     if (result) {

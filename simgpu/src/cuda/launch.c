@@ -74,7 +74,7 @@ static CUresult launch(const char *call, const CUDA_KERNEL_NODE_PARAMS *params, 
     struct sim_op op = {.type = SIM_OP_KERNEL,
                         .duration = sim_launch_duration(function, params->kernelParams, params->extra)};
     if (sim_stream_capturing(stream)) {
-        struct sim_node node = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = {.params = *params, .duration = op.duration}};
+        struct sim_node node = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = {.params = *params}};
         return sim_capture_add(stream, &node, NULL);
     }
     result = sim_capture_forbids_legacy_use(stream);
@@ -84,9 +84,9 @@ static CUresult launch(const char *call, const CUDA_KERNEL_NODE_PARAMS *params, 
     return sim_submit(stream, &op, NULL);
 }
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                                unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
-                                void **extra)
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
+                                unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+                                CUstream stream, void **params, void **extra)
 {
     CUDA_KERNEL_NODE_PARAMS p = {.func = function, .gridDimX = gx, .gridDimY = gy, .gridDimZ = gz, .blockDimX = bx,
                                  .blockDimY = by, .blockDimZ = bz, .sharedMemBytes = shared, .kernelParams = params,
@@ -112,7 +112,8 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, 
     return launch(__func__, &p, c->hStream);
 }
 
-CUresult CUDAAPI cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+CUresult CUDAAPI cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params,
+                                       void **extra)
 {
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
@@ -121,9 +122,9 @@ CUresult CUDAAPI cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction 
     return cuLaunchKernelEx(&own, function, params, extra);
 }
 
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
-                                           unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
-                                           CUstream stream, void **params)
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int gx, unsigned int gy,
+                                           unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz,
+                                           unsigned int shared, CUstream stream, void **params)
 {
     int blocks = 0;
     CUresult result = sim_enter(__func__);
@@ -136,9 +137,10 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int gx,
     return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, NULL);
 }
 
-CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
-                                                unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
-                                                CUstream stream, void **params)
+CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int gx, unsigned int gy,
+                                                unsigned int gz, unsigned int bx, unsigned int by,
+                                                unsigned int bz, unsigned int shared, CUstream stream,
+                                                void **params)
 {
     return cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, sim_per_thread(stream), params);
 }

@@ -117,7 +117,8 @@ CUresult CUDAAPI cuLaunchGridAsync(CUfunction function, int width, int height, C
 }
 
 /* Each card's part goes into its own stream; they begin when their streams let them, not at once. */
-CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags)
+CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int count,
+                                                      unsigned int flags)
 {
     CUresult result = sim_enter(__func__);
     if (result || !list || count == 0 || count > (unsigned)sim_device_visible_count() ||

@@ -37,9 +37,9 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
     return result;
 }
 
-CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit, void **jit_values,
-                                       unsigned int jit_count, CUlibraryOption *options, void **values,
-                                       unsigned int count)
+CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit,
+                                       void **jit_values, unsigned int jit_count, CUlibraryOption *options,
+                                       void **values, unsigned int count)
 {
     struct sim_image *image;
     CUresult result = sim_enter(__func__);
@@ -153,14 +153,16 @@ CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *off
     return cuFuncGetParamInfo((CUfunction)kernel, index, offset, size);
 }
 
-CUresult CUDAAPI cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device)
+CUresult CUDAAPI cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
+                                      CUdevice device)
 {
     uint32_t index;
     CUresult result = sim_device_resolve(device, &index);
     return result ? result : cuFuncGetAttribute(value, attribute, (CUfunction)kernel);
 }
 
-CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                      CUdevice device)
 {
     uint32_t index;
     CUresult result = sim_device_resolve(device, &index);

@@ -17,10 +17,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle)
         result = sim_capture_forbids_stream(stream);
     if (result)
         return result;
-    sim_submit_begin(stream); /* the legacy stream is done when its blocking streams are */
-    bool idle = sim_channel_idle(stream->channel);
-    sim_unlock();
-    return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return sim_stream_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult CUDAAPI cuStreamQuery_ptsz(CUstream stream)
@@ -151,7 +148,8 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value)
+CUresult CUDAAPI cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute,
+                                           const CUstreamAttrValue *value)
 {
     return cuStreamSetAttribute(sim_per_thread(stream), attribute, value);
 }

@@ -82,6 +82,17 @@ CUresult sim_submit_copy(struct sim_stream *stream, uint64_t duration, struct si
     return sim_submit(stream, &op, ticket);
 }
 
+bool sim_stream_idle(struct sim_stream *stream)
+{
+    sim_lock();
+    bool idle = sim_channel_idle(stream->channel);
+    if (stream == stream->context->legacy) /* is done when its blocking streams are */
+        for (struct sim_stream *other = stream->context->streams; other && idle; other = other->next)
+            idle = !blocking(other) || sim_channel_idle(other->channel);
+    sim_unlock();
+    return idle;
+}
+
 CUresult sim_stream_drain(struct sim_stream *stream)
 {
     sim_submit_begin(stream); /* the legacy stream's waits for the others are part of it */

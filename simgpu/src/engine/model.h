@@ -26,6 +26,7 @@ struct sim_model {
     uint64_t context_bytes;  /* one bare context */
     uint64_t block_bytes;    /* allocations are made of whole blocks … */
     uint64_t packed_bytes;   /* … but up to this size share one */
+    uint64_t pool_step_bytes; /* a memory pool grows by multiples of it; an assumption, not measured */
     uint64_t bar1_bytes;
     /* compute */
     uint32_t multiprocessors;

@@ -175,7 +175,8 @@ void sim_timeline_settle(struct sim_state *machine, const struct sim_model *mode
         device->next_event = sim_turn_event(machine, model, device);
         for (uint32_t i = 0; i < device->active_count; i++) {
             struct sim_channel *channel = &machine->channels[device->active[i]];
-            if (channel->started && sim_first_op(channel)->type == SIM_OP_COPY && channel->finish_at < device->next_event)
+            bool copying = channel->started && sim_first_op(channel)->type == SIM_OP_COPY;
+            if (copying && channel->finish_at < device->next_event)
                 device->next_event = channel->finish_at;
         }
         if (device->next_event < machine->next_event)
