@@ -16,7 +16,6 @@
 
 #define SIM_UNIT 512u                              /* what small allocations and pools are cut into */
 #define SIM_GRANULARITY (UINT64_C(2) << 20)        /* of physical memory that is mapped by hand */
-#define SIM_POOL_STEP (UINT64_C(32) << 20)         /* a pool grows by multiples of it; not measured */
 #define SIM_PITCH 512u                             /* rows of a pitched allocation begin at multiples of it */
 
 void sim_memory_lock(void);

@@ -1,7 +1,7 @@
 /*
  * Memory of pools: cutting it up, joining it, and taking it from and giving it back to the card.
  *
- * A pool grows by whole multiples of SIM_POOL_STEP. A chunk can go back when nothing in it is used or
+ * A pool grows by whole multiples of model.pool_step_bytes. A chunk can go back when nothing in it is used or
  * pending. What it does not do: make a stream wait for another's free to use its memory again; it grows, and
  * only when it cannot, the caller waits.
  */
@@ -24,7 +24,7 @@ static void raise_to(uint64_t *high, uint64_t value)
 
 static uint64_t growth(const struct sim_pool *pool, uint64_t size)
 {
-    uint64_t step = round_up(size, SIM_POOL_STEP);
+    uint64_t step = round_up(size, sim_hardware->pool_step_bytes);
     if (pool->most && pool->reserved + step > pool->most)
         return round_up(size, SIM_GRANULARITY);
     return step;
