@@ -2,9 +2,8 @@
  * The hooks of stream-ordered allocation and of memory pools; pools.c keeps their account.
  *
  * An allocation inside a stream capture takes nothing yet: it becomes a node of a graph, which is not accounted
- * for (uncovered.h). The pool of cuMemAllocAsync is the current one of the calling context's device; a stream of
- * another device than that is not looked at. A plain buffer freed in stream order counts as free at the call,
- * so by as much as the stream is behind, the ledger is early.
+ * for (uncovered.h). A plain buffer freed in stream order counts as free at the call: by as much as the stream is
+ * behind, the ledger is early.
  */
 #include "account.h"
 #include "memory.h"
@@ -33,11 +32,20 @@ static bool capturing(const struct queries *ask, CUstream stream)
     return ask->capture(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-static struct weir_pool *current_pool(void)
+/* The stream's device, which need not be the current context's; drivers before 12.8 cannot be asked. */
+static CUresult ordinal_of(CUstream stream, CUdevice *ordinal)
+{
+    bool default_stream = (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD;
+    if (default_stream || !weir_has_real(WEIR_ID_cuStreamGetDevice))
+        return WEIR_REAL(cuCtxGetDevice)(ordinal);
+    return WEIR_REAL(cuStreamGetDevice)(stream, ordinal);
+}
+
+static struct weir_pool *current_pool(CUstream stream)
 {
     CUdevice ordinal;
     CUmemoryPool handle = NULL;
-    if (!weir_slice() || WEIR_REAL(cuCtxGetDevice)(&ordinal) != CUDA_SUCCESS ||
+    if (!weir_slice() || ordinal_of(stream, &ordinal) != CUDA_SUCCESS ||
         WEIR_REAL(cuDeviceGetMemPool)(&handle, ordinal) != CUDA_SUCCESS)
         return NULL;
     return weir_pool_intern(handle, weir_device_of(ordinal));
@@ -73,10 +81,10 @@ static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound
     }
 
 CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream stream)
-ALLOCATE(cuMemAllocAsync, current_pool(), legacy, pointer, size, stream)
+ALLOCATE(cuMemAllocAsync, current_pool(stream), legacy, pointer, size, stream)
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t size, CUstream stream)
-ALLOCATE(cuMemAllocAsync_ptsz, current_pool(), per_thread, pointer, size, stream)
+ALLOCATE(cuMemAllocAsync_ptsz, current_pool(stream), per_thread, pointer, size, stream)
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream)
 ALLOCATE(cuMemAllocFromPoolAsync, weir_pool_find(pool), legacy, pointer, size, pool, stream)

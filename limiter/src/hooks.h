@@ -105,6 +105,7 @@
     X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, OPTIONAL)                                                \
     X(cuStreamGetCtx, cuStreamGetCtx, OPTIONAL)                                                              \
     X(cuStreamGetCtx_ptsz, cuStreamGetCtx, OPTIONAL)                                                         \
+    X(cuStreamGetDevice, cuStreamGetDevice, OPTIONAL)                                                        \
     X(cuStreamIsCapturing, cuStreamIsCapturing, OPTIONAL)                                                    \
     X(cuStreamIsCapturing_ptsz, cuStreamIsCapturing, OPTIONAL)                                               \
     X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, OPTIONAL)                        \

@@ -196,6 +196,18 @@ def test_limits_follow_the_card_and_not_its_ordinal(machine: Machine, make_slice
     assert lines[1:] == [("total", OK, str(2 << 30)), ("total", OK, str(1 << 30))]
 
 
+def test_the_card_of_the_stream_is_charged_and_not_the_current_one(
+    machine: Machine, make_slice: MakeSlice
+) -> None:
+    cards = (
+        ControlDevice(uuid=uuid, memory_limit=1 << 30, context_bytes=CONTEXT) for uuid in machine.uuids()
+    )
+    slice_ = make_slice(*cards)
+    with resting(machine, slice_, *OPEN, "elsewhere:1000") as lines:
+        assert lines[-1] == ("elsewhere", OK)
+        assert [card.used for card in slice_.stats.devices] == [CONTEXT, CONTEXT + 32 * MIB]
+
+
 def test_calls_that_are_not_accounted_for_are_counted_or_refused(
     machine: Machine, slice_: Slice, make_slice: MakeSlice
 ) -> None:

@@ -5,7 +5,7 @@
  *   create:BYTES  hostcreate:BYTES                                             (object N: a VMM handle)
  *   free:N  freeasync:N  release:N  map:N  unmap:N  retain:N  destroypool  trimpool
  *   context  destroycontext  retainprimary  releaseprimary  resetprimary  device:ORDINAL
- *   info  infofree  total  nvml  sync  array:SIDE  fill:BYTES (allocates until refused)
+ *   elsewhere:BYTES  info  infofree  total  nvml  sync  array:SIDE  fill:BYTES (allocates until refused)
  *   fork  (the rest runs in a child; the parent waits)   closeall   wait (until a byte comes on stdin)
  *
  * It finds every function by dlsym, as most programs do. Objects are numbered from 0 in the order they are made.
@@ -148,6 +148,22 @@ static void nvml(void)
     printf("nvml %d %llu %llu %llu\n", result, memory.total, memory.free, memory.used);
 }
 
+/* Allocates in a stream of the second card while the first one's context is current. */
+static CUresult allocate_elsewhere(uint64_t size)
+{
+    CUcontext other;
+    CUstream stream;
+    CUdeviceptr pointer;
+    CUresult result = CALL(cuDevicePrimaryCtxRetain, &other, 1);
+    if (result == CUDA_SUCCESS)
+        result = CALL(cuCtxSetCurrent, other);
+    if (result == CUDA_SUCCESS)
+        result = CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS)
+        result = CALL(cuCtxSetCurrent, context);
+    return result == CUDA_SUCCESS ? CALL(cuMemAllocAsync, &pointer, size, stream) : result;
+}
+
 static void query(const char *name)
 {
     size_t free_bytes = 0, total = 0;
@@ -195,6 +211,8 @@ static void other(const char *name, uint64_t size)
         said(name, CALL(cuCtxSynchronize));
     else if (strcmp(name, "init") == 0)
         said(name, CALL(cuInit, 0));
+    else if (strcmp(name, "elsewhere") == 0)
+        said(name, allocate_elsewhere(size));
     else if (strcmp(name, "array") == 0)
         said(name, CALL_V2(cuArrayCreate, &array, &shape));
     else if (strcmp(name, "trimpool") == 0)
