@@ -4,7 +4,7 @@
 
 Needs an NVIDIA card, PyTorch and an installed `weir`. Each part prints Markdown and writes DIR/PART.md, so a
 part that was cut off can be run again by itself. Shares are GPU time: NVML's utilisation of the card while
-`torch_load.py` counts its own work, and in the seconds after that the time in which kernels ran, as CUPTI sees
+`torch_load.py` counts its own work, and in the seconds after that the time in which kernels ran as CUPTI sees
 it. NVML's utilisation of each process is not used: of a pair in slots it read 89.7 and 19.0 %. The SM clock
 stands beside them: a card held to 30 % clocks higher and does more than 30 % of the work. Changes no setting.
 """
