@@ -39,10 +39,10 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
                             unsigned int ElementSizeBytes)
 {
     bool known = ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16;
-    if (!pPitch || !known || !WidthInBytes || !Height || WidthInBytes > SIZE_MAX / 2 / Height)
+    size_t size, pitch = (WidthInBytes + SIM_PITCH - 1) / SIM_PITCH * SIM_PITCH;
+    if (!pPitch || !known || pitch < WidthInBytes || __builtin_mul_overflow(pitch, Height, &size))
         return CUDA_ERROR_INVALID_VALUE;
-    size_t pitch = (WidthInBytes + SIM_PITCH - 1) / SIM_PITCH * SIM_PITCH;
-    CUresult result = allocate(__func__, SIM_USE_DEVICE, SIM_MEMORY_BUFFER, pitch * Height, 0, dptr);
+    CUresult result = allocate(__func__, SIM_USE_DEVICE, SIM_MEMORY_BUFFER, size, 0, dptr);
     if (!result)
         *pPitch = pitch;
     return result;

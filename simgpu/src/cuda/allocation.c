@@ -54,6 +54,11 @@ struct sim_allocation *sim_allocation_at(uint64_t base)
     return allocation && allocation->base == base ? allocation : NULL;
 }
 
+bool sim_allocation_none_in(uint64_t base, uint64_t size)
+{
+    return sim_ranges_gap(&allocations, base, base + size, size, 1) == base;
+}
+
 CUresult sim_buffer_create(struct sim_context *context, enum sim_use use, enum sim_memory_kind kind,
                            uint64_t size, bool low, struct sim_allocation **made)
 {

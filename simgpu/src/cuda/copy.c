@@ -30,8 +30,8 @@ static CUresult open_array(const struct linear *from, const CUDA_MEMCPY3D *box, 
     if (result)
         return result;
     size_t rows = array->descriptor.Height ? array->descriptor.Height : 1;
-    if (from->x + box->WidthInBytes > array->pitch || from->y + box->Height > rows ||
-        from->z + box->Depth > array->layers)
+    if (box->WidthInBytes > array->pitch || from->x > array->pitch - box->WidthInBytes || box->Height > rows ||
+        from->y > rows - box->Height || box->Depth > array->layers || from->z > array->layers - box->Depth)
         return CUDA_ERROR_INVALID_VALUE;
     *side = (struct side){.start = array->base + from->z * array->slice + from->y * array->pitch + from->x,
                           .pitch = array->pitch,
@@ -40,19 +40,29 @@ static CUresult open_array(const struct linear *from, const CUDA_MEMCPY3D *box, 
     return CUDA_SUCCESS;
 }
 
+/* z * slice + y * pitch + x; false when that is beyond 64 bits. */
+static bool offset_of(size_t x, size_t y, size_t z, const struct side *side, uint64_t *offset)
+{
+    uint64_t rows, planes;
+    return !__builtin_mul_overflow(y, side->pitch, &rows) && !__builtin_mul_overflow(z, side->slice, &planes) &&
+           !__builtin_add_overflow(rows, planes, &rows) && !__builtin_add_overflow(rows, x, offset);
+}
+
 static CUresult open_linear(const struct linear *from, const CUDA_MEMCPY3D *box, struct side *side)
 {
-    size_t pitch = from->pitch ? from->pitch : from->x + box->WidthInBytes;
-    size_t rows = from->height ? from->height : from->y + box->Height;
-    if (pitch < from->x + box->WidthInBytes || (box->Depth > 1 && rows < from->y + box->Height))
-        return CUDA_ERROR_INVALID_VALUE;
     uint64_t base = from->type == CU_MEMORYTYPE_HOST ? from->host : from->pointer;
-    side->pitch = pitch;
-    side->slice = pitch * rows;
-    side->start = base + from->z * side->slice + from->y * pitch + from->x;
-    if (!base)
+    uint64_t width, height, before, bytes;
+    if (!base || __builtin_add_overflow(from->x, box->WidthInBytes, &width) ||
+        __builtin_add_overflow(from->y, box->Height, &height))
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t bytes = (box->Depth - 1) * side->slice + (box->Height - 1) * pitch + box->WidthInBytes;
+    side->pitch = from->pitch ? from->pitch : width;
+    uint64_t rows = from->height ? from->height : height;
+    if (side->pitch < width || (box->Depth > 1 && rows < height) ||
+        __builtin_mul_overflow(side->pitch, rows, &side->slice) ||
+        !offset_of(from->x, from->y, from->z, side, &before) ||
+        !offset_of(box->WidthInBytes, box->Height - 1, box->Depth - 1, side, &bytes) ||
+        __builtin_add_overflow(base, before, &side->start))
+        return CUDA_ERROR_INVALID_VALUE;
     return sim_place_check(side->start, bytes, &side->device);
 }
 
@@ -145,14 +155,19 @@ static void fill_row(uint64_t start, const CUDA_MEMSET_NODE_PARAMS *params)
 CUresult sim_memory_set(const CUDA_MEMSET_NODE_PARAMS *params, uint64_t *time)
 {
     uint32_t device;
-    uint64_t row = params->width * params->elementSize;
+    uint64_t row, bytes;
     bool sizes = params->elementSize == 1 || params->elementSize == 2 || params->elementSize == 4;
     *time = 0;
-    if (!sizes || params->dst % params->elementSize || (params->height > 1 && params->pitch < row))
+    if (!sizes || params->dst % params->elementSize ||
+        __builtin_mul_overflow(params->width, params->elementSize, &row) ||
+        (params->height > 1 && params->pitch < row))
         return CUDA_ERROR_INVALID_VALUE;
     if (!row || !params->height)
         return CUDA_SUCCESS;
-    CUresult result = sim_place_check(params->dst, (params->height - 1) * params->pitch + row, &device);
+    struct side side = {.pitch = params->pitch};
+    if (!offset_of(row, params->height - 1, 0, &side, &bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = sim_place_check(params->dst, bytes, &device);
     if (result)
         return result;
     for (size_t y = 0; y < params->height; y++)

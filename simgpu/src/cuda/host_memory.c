@@ -92,14 +92,12 @@ CUresult cuMemFreeHost(void *p)
 
 /* ---- the program's own memory ---- */
 
-static bool overlaps(uint64_t base, uint64_t size)
+static bool known_in_part(uint64_t base, uint64_t size)
 {
-    bool found = false;
     sim_memory_lock();
-    for (uint64_t at = base; at < base + size && !found; at = whole_pages(at + 1))
-        found = sim_allocation_find(at);
+    bool none = sim_allocation_none_in(base, size);
     sim_memory_unlock();
-    return found;
+    return !none;
 }
 
 static CUresult host_register(const char *function, void *p, size_t size, unsigned flags)
@@ -108,9 +106,9 @@ static CUresult host_register(const char *function, void *p, size_t size, unsign
     CUresult result = sim_enter_context(function, &context);
     if (result)
         return result;
-    if (!p || !size || flags & ~(unsigned)REGISTER_FLAGS || sim_arena_contains((uint64_t)p))
+    if (!p || !size || size > UINT64_MAX - (uint64_t)p || flags & ~(unsigned)REGISTER_FLAGS || sim_arena_contains((uint64_t)p))
         return CUDA_ERROR_INVALID_VALUE;
-    if (overlaps((uint64_t)p, size))
+    if (known_in_part((uint64_t)p, size))
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     return record(SIM_USE_REGISTERED, NULL, p, size, flags);
 }

@@ -49,15 +49,6 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
     return CUDA_SUCCESS;
 }
 
-/* Nothing is mapped in [base, base + size). */
-static bool vacant(uint64_t base, uint64_t size)
-{
-    for (uint64_t at = base; at < base + size; at += SIM_GRANULARITY)
-        if (sim_allocation_find(at))
-            return false;
-    return true;
-}
-
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
     CUresult result = sim_enter(__func__);
@@ -65,7 +56,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
         return result;
     sim_memory_lock();
     struct sim_range *range = sim_ranges_find(&reservations, ptr);
-    if (!range || range->base != ptr || range->size != size || !vacant(ptr, size)) {
+    if (!range || range->base != ptr || range->size != size || !sim_allocation_none_in(ptr, size)) {
         result = CUDA_ERROR_INVALID_VALUE;
     } else {
         sim_ranges_remove(&reservations, ptr);
@@ -80,7 +71,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 static bool mappable(uint64_t address, uint64_t size)
 {
     struct sim_range *range = sim_ranges_find(&reservations, address);
-    return range && size <= range->size && address - range->base <= range->size - size && vacant(address, size);
+    return range && size <= range->size && address - range->base <= range->size - size && sim_allocation_none_in(address, size);
 }
 
 static CUresult map(uint64_t address, uint64_t size, struct sim_physical *physical)

@@ -105,6 +105,7 @@ struct sim_allocation *sim_allocation_add(const struct sim_allocation *fields);
 void sim_allocation_remove(struct sim_allocation *allocation); /* only the record */
 struct sim_allocation *sim_allocation_find(uint64_t address);
 struct sim_allocation *sim_allocation_at(uint64_t base); /* only if it begins there */
+bool sim_allocation_none_in(uint64_t base, uint64_t size); /* [base, base + size) touches no allocation */
 
 /* Take memory of a context's card and record it: what cuMemAlloc does, and storage for module globals. */
 CUresult sim_buffer_create(struct sim_context *context, enum sim_use use, enum sim_memory_kind kind,

@@ -29,6 +29,8 @@ CUresult sim_place_check(uint64_t address, uint64_t bytes, uint32_t *device)
 {
     CUresult result = CUDA_SUCCESS;
     *device = SIM_NONE;
+    if (bytes > UINT64_MAX - address)
+        return CUDA_ERROR_INVALID_VALUE;
     sim_memory_lock();
     const struct sim_allocation *allocation = sim_allocation_find(address);
     if (!allocation)

@@ -162,6 +162,8 @@ static CUresult cut(struct sim_segment *segment, uint64_t size)
 CUresult sim_pool_take(struct sim_pool *pool, uint64_t size, uint32_t channel, struct sim_segment **taken)
 {
     CUresult result = CUDA_SUCCESS;
+    if (size > sim_hardware->total_bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     size = round_up(size, SIM_UNIT);
     sim_pool_refresh(pool);
     struct sim_segment *segment = first_fit(pool, size, channel);

@@ -91,6 +91,8 @@ static void rectangles_and_boxes_keep_their_shape(void)
     EQUAL(cuMemcpy2D(&in), CUDA_ERROR_INVALID_VALUE); /* a row too many */
     in.Height = 8, in.srcPitch = 32;
     EQUAL(cuMemcpy2D(&in), CUDA_ERROR_INVALID_VALUE); /* rows would overlap */
+    in.srcPitch = 64, in.srcY = SIZE_MAX / 64 + 1;
+    EQUAL(cuMemcpy2D(&in), CUDA_ERROR_INVALID_VALUE);
     CUDA_MEMCPY3D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                          .srcDevice = pointer,
                          .srcPitch = 16,
@@ -144,6 +146,8 @@ static void arrays_hold_what_is_copied_into_them(void)
                            .Depth = 1};
     OK(cuMemcpy3D(&copy));
     EQUAL(memcmp(back, pattern + 3 * 128 + 2 * 16, 16), 0);
+    copy.srcZ = SIZE_MAX;
+    EQUAL(cuMemcpy3D(&copy), CUDA_ERROR_INVALID_VALUE);
     copy.srcZ = 4;
     EQUAL(cuMemcpy3D(&copy), CUDA_ERROR_INVALID_VALUE);
 }
@@ -153,6 +157,9 @@ static void an_address_that_leads_nowhere_is_refused(void)
     CUdeviceptr pointer = card_with_pattern(), range;
     EQUAL(cuMemcpyDtoH(back, pointer + 1, N), CUDA_ERROR_INVALID_VALUE);
     EQUAL(cuMemcpyDtoH(NULL, pointer, N), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemcpyDtoH(back, pointer, SIZE_MAX), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemsetD32(pointer, 0, SIZE_MAX / 2 + 2), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemsetD2D8(pointer, SIZE_MAX / 2 + 1, 0, 1, 3), CUDA_ERROR_INVALID_VALUE);
     EQUAL(cuMemsetD8(pointer, 0, N + 1), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemAddressReserve(&range, 2 * MIB, 0, 0, 0));
     EQUAL(cuMemcpyHtoD(range, pattern, 1), CUDA_ERROR_INVALID_VALUE);

@@ -47,6 +47,8 @@ static void a_refused_request_is_not_charged(void)
 {
     CUdeviceptr pointer = 42;
     CUarray array;
+    size_t pitch;
+    void *host;
     CUmemGenericAllocationHandle handle;
     CUDA_ARRAY3D_DESCRIPTOR shape = {
         .Width = 1 << 18, .Height = 1 << 18, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
@@ -56,6 +58,11 @@ static void a_refused_request_is_not_charged(void)
     EQUAL(cuMemAlloc(&pointer, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
     EQUAL(cuMemAllocManaged(&pointer, 143155 * MIB, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_OUT_OF_MEMORY);
     EQUAL(cuMemAllocAsync(&pointer, 143155 * MIB, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemAllocAsync(&pointer, SIZE_MAX, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemAllocPitch(&pointer, &pitch, SIZE_MAX, 1, 4), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemAllocPitch(&pointer, &pitch, 1, SIZE_MAX / 2, 4), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemAddressReserve(&pointer, UINT64_MAX - 2 * MIB + 1, 0, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(cuMemHostAlloc(&host, SIZE_MAX, 0), CUDA_ERROR_OUT_OF_MEMORY);
     EQUAL(cuArray3DCreate(&array, &shape), CUDA_ERROR_OUT_OF_MEMORY);
     EQUAL(cuMemCreate(&handle, 143156 * MIB, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
     EQUAL(cuMemAlloc(&pointer, 0), CUDA_ERROR_INVALID_VALUE);
@@ -145,6 +152,20 @@ static void queries_answer_with_either_pointer_missing(void)
     EQUAL(base, pointer);
     EQUAL(size, 4096);
     EQUAL(cuMemGetAddressRange(&base, &size, pointer + 4096), CUDA_ERROR_NOT_FOUND);
+}
+
+static void memory_registered_twice_is_refused_even_in_part(void)
+{
+    static char bytes[3 * 4096];
+    CUdeviceptr pointer;
+    open_card();
+    OK(cuMemHostRegister(bytes + 2048, 1000, 0));
+    EQUAL(cuMemHostRegister(bytes, sizeof bytes, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    EQUAL(cuMemHostRegister(bytes + 3000, 100, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    OK(cuMemHostGetDevicePointer(&pointer, bytes + 3000, 0));
+    OK(cuMemHostUnregister(bytes + 2048));
+    OK(cuMemHostRegister(bytes, sizeof bytes, 0));
+    EQUAL(cuMemHostUnregister(bytes + 2048), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
 /* ---- pools ---- */
@@ -411,6 +432,7 @@ CASES(CASE(a_full_card_refuses_exactly_what_does_not_fit) CASE(a_refused_request
       CASE(memory_is_freed_from_any_thread_and_context)
       CASE(freeing_on_another_current_card_credits_the_right_one)
       CASE(what_is_not_an_allocation_cannot_be_freed) CASE(a_context_that_ends_takes_its_memory_along)
+      CASE(memory_registered_twice_is_refused_even_in_part)
       CASE(queries_answer_with_either_pointer_missing) CASE(a_pool_keeps_up_to_its_threshold)
       CASE(a_destroyed_pool_goes_with_its_last_allocation)
       CASE(freed_pool_memory_is_used_again_in_stream_order)
