@@ -122,6 +122,11 @@ class TestSlot:
         result = world(**SLOT_60, kernel_us=kernel_us, warmup=1, seconds=10)
         assert result["share"] == pytest.approx(0.6, abs=0.015)
 
+    def test_a_neighbours_turns_at_its_edges_are_not_charged(self, world: World) -> None:
+        """Whole kernels of 1.15 ms do not fill it, so now and then one runs over and waits for a turn."""
+        slot = {**SLOT_60, "kernel_us": 1150, "turn_us": 2000}
+        assert world(**slot, warmup=2, seconds=20)["share"] == pytest.approx(0.6, abs=0.01)
+
     def test_a_program_that_waits_for_each_launch_keeps_to_it_too(self, world: World) -> None:
         result = world(**SLOT_30, queue=0, warmup=1)
         assert result["share"] == pytest.approx(0.3, abs=0.015)
@@ -137,6 +142,10 @@ class TestMeasuring:
     @pytest.mark.parametrize("kernel_us", [20, 60, 300])
     def test_idle_gaps_of_a_slow_host_are_left_out(self, world: World, kernel_us: int) -> None:
         result = world(kernel_us=kernel_us, step=1, step_idle_us=kernel_us + 70)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.03)
+
+    def test_kernels_of_a_slow_host_that_become_longer_are_noticed(self, world: World) -> None:
+        result = world(kernel_us=20, step=1, step_idle_us=120, longer_at=1, longer=3, warmup=2)
         assert result["claimed"] == pytest.approx(result["share"], abs=0.03)
 
     def test_streams_that_overlap_are_counted_once(self, world: World) -> None:
@@ -163,10 +172,16 @@ class TestMeasuring:
 
 
 class TestLeftAlone:
-    def test_nothing_is_recorded_paced_or_counted_while_the_stream_captures(self, world: World) -> None:
-        """The world aborts when an event is recorded into its capturing stream."""
-        result = world(limit=100, capture=1, seconds=1)
+    def test_nothing_is_paced_or_counted_while_the_stream_captures(self, world: World) -> None:
+        result = world(limit=100, capture_for=10, seconds=1)
         assert (result["counted"], result["throttled"], result["events"]) == (0, 0, 1)
+
+    @pytest.mark.parametrize("at", [0.5001, 0.50035, 0.50072])
+    def test_a_capture_that_begins_in_the_middle_of_a_batch_gets_no_event_into_it(
+        self, world: World, at: float
+    ) -> None:
+        """The world aborts when an event is recorded into its capturing stream."""
+        assert world(kernel_us=44, capture_at=at, capture_for=0.2, seconds=1)["hook_errors"] == 0
 
     def test_a_context_whose_events_fail_is_not_held_back_by_guesses(self, world: World) -> None:
         result = world(limit=1000, broken_events=1)

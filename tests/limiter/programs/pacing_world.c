@@ -29,7 +29,9 @@ static struct settings {
     double load_us;                            /* host time that the first launch of a function takes */
     double second_us;                          /* a second kind of kernel, in turn with the first; 0: none */
     double broken_events;                      /* event calls fail */
-    double capture;                            /* every launch goes into a capturing stream */
+    double capture_at, capture_for;            /* launches then go into a capturing stream */
+    double longer_at, longer;                  /* from then on kernels take so many times as long */
+    double turn_us;                            /* a kernel that overruns the slot waits for a neighbour's turn */
     double fail;                               /* every so many launches, one fails */
     long queue, streams, step, functions, graph;
 } set = {.limit = 10000, .kernel_us = 1000, .seconds = 5, .host_us = 3.5, .queue = 64, .streams = 1, .functions = 1};
@@ -49,7 +51,8 @@ static void parse(int argc, char **argv)
         set.name = atol(value);
         REAL(limit) REAL(kernel_us) REAL(seconds) REAL(host_us) REAL(step_idle_us) REAL(warmup) REAL(frame_us)
         REAL(offset_us) REAL(length_us) REAL(relimit_at) REAL(relimit) REAL(gate_at) REAL(gate_for) REAL(late_us)
-        REAL(load_us) REAL(second_us) REAL(broken_events) REAL(capture) REAL(fail)
+        REAL(load_us) REAL(second_us) REAL(broken_events) REAL(fail)
+        REAL(capture_at) REAL(capture_for) REAL(longer_at) REAL(longer) REAL(turn_us)
         WHOLE(queue) WHOLE(streams) WHOLE(step) WHOLE(functions) WHOLE(graph)
     }
 }
@@ -60,6 +63,14 @@ static void parse(int argc, char **argv)
 static uint64_t virtual_now = START;
 
 static void spend(double us) { virtual_now += (uint64_t)(us * 1e3); }
+
+static bool within(double from, double length)
+{
+    double at = (double)(virtual_now - START) * 1e-9;
+    return length && at >= from && at < from + length;
+}
+
+static bool capturing(void) { return within(set.capture_at, set.capture_for); }
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -105,8 +116,9 @@ static uint64_t overlap_outside_slot(uint64_t start, uint64_t end)
 static void run_kernel(CUstream stream, double us)
 {
     uint64_t *tail = tail_of(stream);
+    us *= within(set.longer_at, set.longer ? 1e9 : 0) ? set.longer : 1;
     uint64_t start = *tail > virtual_now + 2000 ? *tail : virtual_now + 2000, end = start + (uint64_t)(us * 1e3);
-    *tail = end;
+    *tail = end + (overlap_outside_slot(start, end) ? (uint64_t)(set.turn_us * 1e3) : 0);
     kernels++;
     if (end > busy_until) { /* streams take turns at the host, so starts come nearly in order */
         busy += end - (start > busy_until ? start : busy_until);
@@ -126,7 +138,7 @@ static CUresult fake_stream_context(CUstream stream, CUcontext *context)
 static CUresult fake_capturing(CUstream stream, CUstreamCaptureStatus *status)
 {
     (void)stream;
-    *status = set.capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    *status = capturing() ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
 }
 static CUresult fake_exchange(CUstreamCaptureMode *mode) { return (void)mode, CUDA_SUCCESS; }
@@ -141,7 +153,7 @@ static CUresult fake_create(CUevent *event, unsigned flags)
 static CUresult fake_destroy(CUevent event) { return (void)event, CUDA_SUCCESS; }
 static CUresult fake_record(CUevent event, CUstream stream)
 {
-    if (set.capture)
+    if (capturing())
         abort(); /* an event in a capture would become part of the graph */
     spend(1.3);
     if (set.broken_events)
@@ -190,7 +202,7 @@ static CUresult fake_launch_graph(CUgraphExec graph, CUstream stream)
     loaded[number] = true;
     if (set.fail && ++launches % (long)set.fail == 0)
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    if (!set.capture)
+    if (!capturing())
         run_kernel(stream, (double)((uintptr_t)graph >> 8) * 1e-3);
     return CUDA_SUCCESS;
 }
