@@ -14,6 +14,7 @@ import pytest
 MIB = 1 << 20
 CONTEXT = 518 * MIB
 USABLE = 143_155 * MIB
+HEADERS = ["cu13", "cuda_runtime"]  # CUDA 13's and CUDA 12's, by the folders of their packages
 PROGRAMS = Path(__file__).parent / "programs"
 
 NVML_USED = """
@@ -56,7 +57,7 @@ def cases(name: str) -> list[str]:
     return re.findall(r"CASE\((\w+)\)", (PROGRAMS / f"{name}.c").read_text())
 
 
-@pytest.mark.parametrize("headers", ["cu13", "cuda_runtime"])
+@pytest.mark.parametrize("headers", HEADERS)
 @pytest.mark.parametrize(("kind", "count", "size", "card", "nvml", "kept"), COSTS)
 def test_a_kind_of_memory_costs_what_the_card_charges(
     h200: Any,
@@ -80,6 +81,7 @@ def test_a_kind_of_memory_costs_what_the_card_charges(
     assert trimmed == [0, 0]
 
 
+@pytest.mark.parametrize("headers", HEADERS)
 @pytest.mark.parametrize(
     ("program", "case"),
     [
@@ -89,9 +91,9 @@ def test_a_kind_of_memory_costs_what_the_card_charges(
     ],
 )
 def test_memory(
-    machine_of: Callable[[str], Any], compile_c: Callable[..., Path], program: str, case: str
+    machine_of: Callable[[str], Any], compile_c: Callable[..., Path], headers: str, program: str, case: str
 ) -> None:
-    result = machine_of("h200:2").run(compile_c(program), case)
+    result = machine_of("h200:2").run(compile_c(program, headers=headers), case)
     assert (result.returncode, result.stderr) == (0, "")
 
 
