@@ -31,6 +31,7 @@ REFUSED = [
     ({"SIMGPU_MACHINE": "t4:17"}, "SIMGPU_MACHINE: t4:17: not a known machine"),
     ({"SIMGPU_STATE": "/nonexistent/state"}, "SIMGPU_STATE: /nonexistent/state: No such file or directory"),
     ({"SIMGPU_STATE": "/" + "x" * 5000}, "too long for a path"),
+    ({"SIMGPU_STATE": "state"}, "SIMGPU_STATE: state: not an absolute path"),
 ]
 
 

@@ -16,7 +16,7 @@ struct sim_capture { /* a capture under way */
     struct sim_stream *members; /* the streams that are in it, the origin too */
     struct sim_graph *graph;
     bool given;  /* the graph is the program's own (cuStreamBeginCaptureToGraph) */
-    bool spoilt; /* a call was refused: nothing but its end is allowed any more */
+    _Atomic bool spoilt; /* a call was refused: nothing but its end is allowed any more */
     struct sim_capture *next;
 };
 

@@ -15,9 +15,13 @@ static CUresult enter(const char *function, CUcontext context_handle, CUevent ha
     CUresult result = sim_enter_event(function, handle, recorder);
     if (!result)
         result = sim_context_resolve(context_handle, context);
-    for (struct sim_stream *stream = result ? NULL : (*context)->streams; stream && !result; stream = stream->next)
+    if (result)
+        return result;
+    sim_lock();
+    for (struct sim_stream *stream = (*context)->streams; stream; stream = stream->next)
         if (sim_stream_capturing(stream))
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    sim_unlock();
     return result;
 }
 

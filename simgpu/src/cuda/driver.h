@@ -53,7 +53,7 @@ struct sim_stream {
     uint64_t legacy_joined; /* … and how much of this one's the legacy stream does */
     CUsynchronizationPolicy sync_policy;
     CUaccessPolicyWindow window;
-    struct sim_capture *capture; /* non-NULL while it captures: which, … */
+    struct sim_capture *_Atomic capture; /* non-NULL while it captures: which, … */
     struct sim_node **tail;      /* … and the nodes that its next one comes after */
     size_t tail_count;
     struct sim_stream *next_member; /* of the capture */
@@ -110,7 +110,7 @@ struct sim_recorder { /* a CUevent */
     uint32_t event; /* its slot in the machine */
     struct sim_context *context;
     unsigned flags;
-    uint64_t capture;           /* recorded in a capture last: its ID, … */
+    _Atomic uint64_t capture;   /* recorded in a capture last: its ID, … */
     struct sim_node **captured; /* … and the nodes before that point */
     size_t captured_count;
 };

@@ -51,6 +51,8 @@ static int read_environment(uint32_t *cards)
                      : snprintf(sim_path, sizeof(sim_path), "/dev/shm/simgpu-%u-%s", geteuid(), machine_name);
     if (length < 0 || (size_t)length >= sizeof(sim_path))
         return refuse(ENAMETOOLONG, "SIMGPU_STATE", path, "too long for a path");
+    if (sim_path[0] != '/') /* it is opened again later, from wherever the program is then */
+        return refuse(EINVAL, "SIMGPU_STATE", path, "not an absolute path");
     return 0;
 }
 
