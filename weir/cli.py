@@ -38,7 +38,7 @@ def main() -> None:
     try:
         sys.exit(cli.main(standalone_mode=False) or 0)
     except WeirError as error:
-        click.echo(f"weir: {error}", err=True)
+        click.echo(f"weir: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         click.echo(f"weir: {error.format_message()}", err=True)

@@ -28,7 +28,9 @@ class UsageError(WeirError):
     exit_code = 2
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{name}: {value!s:.80}: not allowed; {allowed}")
+        text = str(value)[:80]
+        shown = text if text and text.isprintable() else ascii(text)
+        super().__init__(f"{name}: {shown}: not allowed; {allowed}")
         self.name = name
 
 

@@ -20,7 +20,7 @@ _SCALE = {
     **{f"{letter}i{b}": 1 << (10 * power) for power, letter in enumerate("KMGT", 1) for b in ("", "B")},
     **{f"{letter}{b}": 1000**power for power, letter in enumerate("KMGT", 1) for b in ("", "B")},
 }
-_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*|%)")
+_AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]*|%)")
 _ALLOWED_MEMORY = "give bytes as 4GiB, 500MiB or 4GB, or a part of the card as 25%"
 
 
@@ -53,8 +53,9 @@ def parse_cores(name: str, text: str) -> int:
 def format_bytes(size: float) -> str:
     """`size` in the largest binary unit that leaves at least 1, with up to one decimal: `3.5 GiB`."""
     value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
+    unit = "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
         if abs(value) < 1024:
-            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"

@@ -1,0 +1,136 @@
+"""`weir doctor`: each finding, and the verdict."""
+
+import json
+import subprocess
+
+import pytest
+
+from deviceplugin import findings
+from deviceplugin.doctor import enforced, examine
+from deviceplugin.findings import FAIL, NOTE, OK, Finding
+from tests.deviceplugin.conftest import WEIR
+from tests.deviceplugin.fakes import GIB, UUIDS, FakeNvml, gpu
+from weir.errors import NoGpuError, UsageError
+from weir.nvml import Gpu
+
+
+def states(found):
+    return {one.subject: one.state for one in found}
+
+
+def no_driver(_):
+    raise NoGpuError("no driver")
+
+
+def broken_driver(_):
+    return FakeNvml(next_error=RuntimeError("GPU is lost"))
+
+
+def unknown_machine(_):
+    raise UsageError("--simulate", "h900", "one of h200")
+
+
+def test_a_host_with_a_card_can_enforce(tmp_path):
+    found = examine("h200", tmp_path / "box", lambda _: FakeNvml())
+    assert set(states(found).values()) <= {OK, NOTE}
+    assert any("enforced at every allocation" in line for line in enforced(found))
+
+
+@pytest.mark.parametrize("driver", [no_driver, broken_driver, lambda _: FakeNvml(cards=[])])
+def test_without_a_card_that_answers_nothing_is_enforced(tmp_path, driver):
+    found = examine(None, tmp_path / "box", driver)
+    failed = [one for one in found if one.state == FAIL]
+    assert failed
+    assert all(one.advice for one in failed)
+    assert enforced(found) == ["nothing is enforced until the failures above are mended"]
+
+
+def test_a_machine_that_nobody_knows_is_bad_input(tmp_path):
+    with pytest.raises(UsageError):
+        examine("h900", tmp_path / "box", unknown_machine)
+
+
+def test_programs_outside_slices_are_named(tmp_path):
+    found = findings.outsiders(FakeNvml(on_card={UUIDS[0]: {4242: 2 * GIB}}), tmp_path)
+    assert found.state == NOTE
+    assert "4242 (2 GiB)" in found.found
+
+
+def test_mig_is_noted():
+    card = Gpu(0, UUIDS[0], "NVIDIA H200", "0", GIB, mig_mode=True)
+    assert states(findings.cards(FakeNvml(cards=[card])))["GPU 0"] == NOTE
+
+
+def test_every_card_is_listed():
+    assert [one.subject for one in findings.cards(FakeNvml(cards=[gpu(0), gpu(1)]))] == [
+        "driver",
+        "GPU 0",
+        "GPU 1",
+    ]
+
+
+def test_a_pid_namespace_of_its_own_is_noted_for_real_cards_only(tmp_path):
+    assert findings.pid_namespace(simulated=False, namespace=tmp_path).state == NOTE
+    assert findings.pid_namespace(simulated=True, namespace=tmp_path).state == OK
+
+
+def test_an_mps_daemon_is_noted(tmp_path):
+    assert findings.mps({}, pipes=tmp_path).state == OK
+    (tmp_path / "control").touch()
+    assert findings.mps({}, pipes=tmp_path).state == NOTE
+    assert findings.mps({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}).state == NOTE
+
+
+def a_file(root):
+    root.write_text("")
+
+
+def open_to_all(root):
+    root.mkdir()
+    root.chmod(0o777)
+
+
+def a_link(root):
+    root.symlink_to("/")
+
+
+@pytest.mark.parametrize("spoil", [a_file, open_to_all, a_link])
+def test_a_root_that_cannot_be_used_fails(tmp_path, spoil):
+    spoil(tmp_path / "root")
+    assert findings.root(tmp_path / "root/gpu").state == FAIL
+
+
+def test_looking_at_the_root_makes_nothing(tmp_path):
+    assert findings.root(tmp_path / "a/b/gpu").state == OK
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_spoiled_slices_are_listed_with_what_to_remove(tmp_path):
+    (tmp_path / "slices").mkdir()
+    (tmp_path / "slices/junk").touch()
+    (found,) = findings.slices(tmp_path)
+    assert (found.state, found.advice) == (NOTE, f"remove {tmp_path / 'slices/junk'}")
+
+
+@pytest.mark.parametrize(("states", "held"), [([OK], True), ([NOTE], False)])
+def test_what_cannot_be_checked_is_said_not_to_be_enforced(states, held):
+    lines = enforced([Finding("process IDs", state, "") for state in states])
+    assert any("not enforced" in line and "NVML" in line for line in lines) is not held
+
+
+def test_the_command_reports_as_json_on_a_simulated_machine(box):
+    command = [*WEIR, "doctor", "--simulate", "h200", "--root", str(box.root), "--json"]
+    result = subprocess.run(command, env=box.environment, capture_output=True, text=True, check=False)
+    report = json.loads(result.stdout)
+    assert (result.returncode, report["able"]) == (0, True)
+    assert {"limiter", "slice root", "kernel locks", "driver", "GPU 0"} <= {
+        one["subject"] for one in report["findings"]
+    }
+    assert not box.root.exists()
+
+
+def test_the_command_says_each_thing_on_a_line(box):
+    command = [*WEIR, "doctor", "--simulate", "h200", "--root", str(box.root)]
+    shown = subprocess.run(command, env=box.environment, capture_output=True, text=True, check=False).stdout
+    assert "ok    GPU 0: NVIDIA H200" in shown
+    assert "\x1b" not in shown

@@ -1,0 +1,69 @@
+"""The `weir` command: finds the rooms' commands, and maps errors to exit codes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from weir import errors
+from weir.cli import cli, main
+
+COMMANDS = {"run", "top", "doctor", "demo", "exporter", "load"}
+
+
+def weir(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "weir", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_lists_every_command_with_what_it_does():
+    shown = weir("--help").stdout
+    listed = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line.startswith("  ")}
+    assert set(listed) >= COMMANDS
+    assert all(listed[name] for name in COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["run", "--nonsense"], ["doctor", "x"]])
+def test_what_nobody_knows_is_one_line_and_code_2(arguments):
+    result = weir(*arguments)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith("weir: ")
+
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_error_is_in_the_tree_with_its_exit_code(kind):
+    tree = {
+        line.strip("│├└─ ").split()[0]: int(line.split("exit ")[1].split()[0])
+        for line in errors.__doc__.splitlines()
+        if "exit " in line and "Error" in line
+    }
+    assert tree[kind.__name__] == kind.exit_code
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (errors.HostError("no directory"), 5, "weir: no directory\n"),
+        (errors.UsageError("--memory", "x", "give bytes"), 2, "weir: --memory: x: not allowed; give bytes\n"),
+    ],
+)
+def test_an_error_of_ours_is_its_line_and_its_code(monkeypatch, capsys, raised, code, said):
+    def fail(**_):
+        raise raised
+
+    monkeypatch.setattr(cli, "main", fail)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (code, said)
+
+
+def test_no_room_is_imported_before_it_is_needed():
+    code = (
+        "import sys, weir.cli; print({name.split('.')[0] for name in sys.modules} & {'exporter', 'simgpu'})"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "set()\n"
