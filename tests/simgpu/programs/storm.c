@@ -1,24 +1,39 @@
 /*
- * Programs for many processes on one card: one keeps its queue full for two seconds and says what it got done,
+ * Programs for many processes on one card: one keeps its queue full and says what it got of the card,
  * one does a bit of everything until it is killed, one measures what a launch costs.
  */
 #include "client.h"
 
+#define DEPTH 128 /* kernels of 1 ms kept queued: a host that is held up for a while changes nothing */
+
+static CUevent done[DEPTH];
+static CUstream stream;
+
+/* Keep the queue full until then. Returns how many kernels were launched since the beginning. */
+static long keep_busy(uint64_t until, long kernels)
+{
+    while (clock_ns() < until) {
+        OK(cuEventSynchronize(done[kernels % DEPTH]));
+        OK(spin(stream, MS));
+        OK(cuEventRecord(done[kernels++ % DEPTH], stream));
+    }
+    return kernels;
+}
+
+/* The part of the card's time, in percent, from the first to the second of three moments after a word on stdin. */
 static void greedy(void)
 {
-    CUevent done[16];
     start();
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    for (int i = 0; i < 16; i++)
+    stream = new_stream(CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < DEPTH; i++)
         done[i] = new_event();
-    long kernels = 0;
-    uint64_t from = clock_ns();
-    while (clock_ns() - from < 2000 * MS) {
-        OK(cuEventSynchronize(done[kernels % 16]));
-        OK(spin(stream, MS));
-        OK(cuEventRecord(done[kernels++ % 16], stream));
-    }
-    printf("%.1f\n", 100.0 * (double)(kernels - 16) * MS / (double)(clock_ns() - from));
+    printf("started\n");
+    fflush(stdout);
+    REQUIRE(getchar() != EOF);
+    uint64_t from = clock_ns() + 500 * MS, to = from + 1500 * MS;
+    long before = keep_busy(from, 0), after = keep_busy(to, before);
+    keep_busy(to + 500 * MS, after);
+    printf("%.1f\n", 100.0 * (double)(after - before) * MS / (double)(to - from));
 }
 
 static _Atomic int calls;
@@ -36,7 +51,8 @@ static void everything(void)
     printf("started\n");
     fflush(stdout);
     for (;;) {
-        CUstream stream = new_stream(CU_STREAM_DEFAULT), other = new_stream(CU_STREAM_NON_BLOCKING);
+        CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+        stream = new_stream(CU_STREAM_DEFAULT);
         CUevent event = new_event();
         OK(cuMemAlloc(&buffer, 3 << 20));
         OK(spin(stream, 20000));

@@ -50,7 +50,7 @@ static void waiting_for_the_legacy_stream_waits_for_blocking_streams(void)
     start();
     CUstream blocking = new_stream(CU_STREAM_DEFAULT), free_running = new_stream(CU_STREAM_NON_BLOCKING);
     OK(spin(blocking, 20 * MS));
-    OK(spin(free_running, 300 * MS));
+    OK(spin(free_running, 600 * MS));
     EQUAL(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
     OK(cuStreamSynchronize(NULL));
     OK(cuStreamQuery(blocking));
