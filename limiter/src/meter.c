@@ -97,8 +97,21 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 
 /* ---- batches ---- */
 
+void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    struct batch *batch = lane->open;
+    if (!batch)
+        return;
+    meter_tally(meter, lane, now);
+    meter_settle_unmeasured(meter, batch);
+}
+
 bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, uint64_t now)
 {
+    if (lane->timeline->broken) {
+        meter_give_up(meter, lane, now);
+        return false;
+    }
     if (!lane->open) {
         struct batch *batch = batch_take(meter);
         if (!batch)

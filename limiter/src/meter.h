@@ -160,6 +160,8 @@ void meter_forget(struct meter *meter, CUcontext context, uint64_t now);
 
 /* Ends the open batch's ticket: what it still held is given back, what was overdrawn is charged. */
 void meter_tally(struct meter *meter, struct lane *lane, uint64_t now);
+/* Ends the open batch without a measurement, for there will be none. */
+void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now);
 /* Of a batch of which nothing better will be known: what was charged stands. */
 void meter_settle_unmeasured(struct meter *meter, struct batch *batch);
 

@@ -144,8 +144,8 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     uint64_t size = top_up(launch, lane, estimate_charge(launch->estimate), verdict->grant);
     if (!meter_open(meter, lane, size, &terms, now))
         return false;
-    uint64_t ticks = weir_ticks(), life = (uint64_t)((double)(verdict->expires - now) * ticks_per_ns);
-    atomic_store_explicit(&lane->expires, ticks + life, memory_order_relaxed);
+    uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
+    atomic_store_explicit(&lane->expires, ticks + (uint64_t)((double)life * ticks_per_ns), memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
     pacing->lane = lane;

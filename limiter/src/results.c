@@ -119,11 +119,7 @@ void meter_collect(struct meter *meter, uint64_t now)
 
 static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)
 {
-    if (lane->open) {
-        struct batch *batch = lane->open;
-        meter_tally(meter, lane, now);
-        meter_settle_unmeasured(meter, batch);
-    }
+    meter_give_up(meter, lane, now);
     while (lane->oldest) {
         struct batch *batch = lane->oldest;
         unlink_oldest(meter, lane);

@@ -184,7 +184,17 @@ class TestLeftAlone:
         assert world(kernel_us=44, capture_at=at, capture_for=0.2, seconds=1)["hook_errors"] == 0
 
     def test_a_context_whose_events_fail_is_not_held_back_by_guesses(self, world: World) -> None:
-        result = world(limit=1000, broken_events=1)
+        result = world(limit=1000, broken_for=100)
         assert result["hook_errors"] == 1
         assert result["share"] > 0.99
+        assert result["counted"] == result["launches"]
+
+    @pytest.mark.parametrize("kernel_us", [44, 1000])
+    def test_when_events_begin_to_fail_its_launches_are_charged_as_last_measured(
+        self, world: World, kernel_us: int
+    ) -> None:
+        result = world(limit=3000, kernel_us=kernel_us, broken_at=1, broken_for=100)
+        assert result["hook_errors"] == 1
+        assert result["share"] == pytest.approx(0.3, abs=0.01)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
         assert result["counted"] == result["launches"]

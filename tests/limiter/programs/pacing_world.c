@@ -28,7 +28,7 @@ static struct settings {
     double late_us;                            /* by which every sleep wakes up late */
     double load_us;                            /* host time that the first launch of a function takes */
     double second_us;                          /* a second kind of kernel, in turn with the first; 0: none */
-    double broken_events;                      /* event calls fail */
+    double broken_at, broken_for;              /* event calls fail meanwhile */
     double capture_at, capture_for;            /* launches then go into a capturing stream */
     double longer_at, longer;                  /* from then on kernels take so many times as long */
     double turn_us;                            /* a kernel that overruns the slot waits for a neighbour's turn */
@@ -51,7 +51,7 @@ static void parse(int argc, char **argv)
         set.name = atol(value);
         REAL(limit) REAL(kernel_us) REAL(seconds) REAL(host_us) REAL(step_idle_us) REAL(warmup) REAL(frame_us)
         REAL(offset_us) REAL(length_us) REAL(relimit_at) REAL(relimit) REAL(gate_at) REAL(gate_for) REAL(late_us)
-        REAL(load_us) REAL(second_us) REAL(broken_events) REAL(fail)
+        REAL(load_us) REAL(second_us) REAL(broken_at) REAL(broken_for) REAL(fail)
         REAL(capture_at) REAL(capture_for) REAL(longer_at) REAL(longer) REAL(turn_us)
         WHOLE(queue) WHOLE(streams) WHOLE(step) WHOLE(functions) WHOLE(graph)
     }
@@ -156,7 +156,7 @@ static CUresult fake_record(CUevent event, CUstream stream)
     if (capturing())
         abort(); /* an event in a capture would become part of the graph */
     spend(1.3);
-    if (set.broken_events)
+    if (within(set.broken_at, set.broken_for))
         return CUDA_ERROR_INVALID_HANDLE;
     uint64_t *tail = tail_of(stream);
     events[(uintptr_t)event] = *tail > virtual_now ? *tail : virtual_now;
