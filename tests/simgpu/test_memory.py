@@ -97,6 +97,14 @@ def test_memory(
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_a_program_without_address_space_is_told_so(h200: Any, compile_c: Callable[..., Path]) -> None:
+    command = f"ulimit -v 4000000; exec {compile_c('memory_kinds')} alloc 1 512"
+    result = h200.run("sh", "-c", command)
+    assert result.returncode == 1
+    assert "simgpu: no address space for device memory; it needs 128 GiB (see ulimit -v)\n" in result.stderr
+    assert "(&piece->pointer, size) is 2, not 0" in result.stderr
+
+
 # ---- many at once ----
 
 

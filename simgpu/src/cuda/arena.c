@@ -6,6 +6,8 @@
  * not soon valid again. The calls of CUDA's first version, whose device pointers have 32 bits, get a small
  * arena below 4 GiB. What it does not do: charge a card.
  */
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "memory.h"
@@ -50,6 +52,9 @@ static bool ready(struct arena *arena)
     for (uint64_t size = LARGEST; size >= SMALLEST; size /= 2)
         if (reserve(arena, size, 0))
             return true;
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&said))
+        fputs("simgpu: no address space for device memory; it needs 128 GiB (see ulimit -v)\n", stderr);
     return false;
 }
 

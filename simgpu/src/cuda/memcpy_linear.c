@@ -22,7 +22,9 @@ static CUDA_MEMCPY3D row(CUmemorytype to_type, uint64_t to, CUmemorytype from_ty
 #define HOST CU_MEMORYTYPE_HOST
 #define DEVICE CU_MEMORYTYPE_DEVICE
 #define ANY CU_MEMORYTYPE_UNIFIED
-#define ROW(to_type, to, from_type, from) (&(CUDA_MEMCPY3D[]){row(to_type, (uint64_t)(to), from_type, (uint64_t)(from), ByteCount)}[0])
+#define BOX(expression) (&(CUDA_MEMCPY3D[]){expression}[0])
+#define ROW(to_type, to, from_type, from)                                                                      \
+    BOX(row(to_type, (uint64_t)(to), from_type, (uint64_t)(from), ByteCount))
 
 SIM_COPY_SYNC(cuMemcpy, sim_copy, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount), ROW(ANY, dst, ANY, src))
 SIM_COPY_ASYNC(cuMemcpyAsync, sim_copy, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount),
@@ -57,7 +59,8 @@ static CUresult peer(const struct sim_copy_call *call, CUcontext to_context, CUc
         struct sim_copy_call call = {__func__, stream, per_thread, synchronous};                               \
         return peer(&call, dstContext, srcContext, ROW(ANY, dstDevice, ANY, srcDevice));                       \
     }
-#define PEER_PARAMETERS CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount
+#define PEER_PARAMETERS                                                                                        \
+    CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount
 
 CUresult cuMemcpyPeer(PEER_PARAMETERS) PEER_CALL(NULL, false, true)
 CUresult cuMemcpyPeer_ptds(PEER_PARAMETERS) PEER_CALL(NULL, true, true)
@@ -98,8 +101,6 @@ static CUDA_MEMCPY3D between_arrays(CUarray to, size_t to_offset, CUarray from, 
     place_in_array(from, from_offset, &box.srcXInBytes, &box.srcY);
     return box;
 }
-
-#define BOX(expression) (&(CUDA_MEMCPY3D[]){expression}[0])
 
 SIM_COPY_SYNC(cuMemcpyDtoA_v2, sim_copy, (CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount),
               BOX(into_array(dstArray, dstOffset, DEVICE, srcDevice, ByteCount)))
