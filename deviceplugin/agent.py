@@ -105,11 +105,14 @@ class Agent:
         self._correct_contexts({uuid: min(found) for uuid, found in costs.items()}, models)
 
     def _correct_contexts(self, costs: Mapping[str, int], models: Mapping[str, str]) -> None:
-        """A cost counts once it was the same twice in a row, and is in the order of what contexts cost."""
+        """A lower cost counts once it was the same twice in a row, and is in the order of what contexts cost.
+
+        A higher one is not learnt: it may be modules and workspaces, and what they take is unaccounted for.
+        """
         for uuid, cost in costs.items():
             usual = context_bytes(models[uuid])
-            agreed = self._figures.candidates.get(uuid) == cost and usual // 8 <= cost <= usual * 4
-            if agreed and cost < self._figures.contexts.get(uuid, layout.NO_LIMIT):
+            agreed = self._figures.candidates.get(uuid) == cost and cost >= usual // 8
+            if agreed and cost < self._figures.contexts.get(uuid, usual):
                 self._figures.contexts[uuid] = cost
         self._figures.candidates = dict(costs)
 

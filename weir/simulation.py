@@ -6,6 +6,7 @@ programs that will use the card, and the NVML library for those that ask about i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -40,7 +41,5 @@ def open_nvml(simulate: str | None) -> DriverNvml:
     if simulate is None:
         return DriverNvml()
     machine = simulated_machine(simulate)
-    import os
-
     os.environ.update(machine.environment)  # the library reads its machine from the environment
     return DriverNvml(machine.nvml_library)

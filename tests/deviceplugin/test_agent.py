@@ -185,9 +185,10 @@ def test_the_cost_of_a_context_is_corrected_once_seen_twice(world):
     assert world.device("a").context_bytes == 430 * MIB
 
 
-def test_a_cost_that_no_context_has_is_not_believed(world):
+@pytest.mark.parametrize("shown", [1 * MIB, 900 * MIB])
+def test_a_cost_that_no_bare_context_has_is_not_learnt(world, shown):
     live_process(world, "a", 512 * MIB, kind=layout.Kind.CONTEXT)
-    world.nvml.on_card = {UUIDS[0]: {4242: 1 * MIB}}
+    world.nvml.on_card = {UUIDS[0]: {4242: shown}}
     world.run(3)
     assert world.device("a").context_bytes == 512 * MIB
 

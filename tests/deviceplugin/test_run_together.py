@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import re
 import subprocess
 
@@ -56,6 +57,24 @@ def test_a_killed_supervisor_leaves_an_orphan_that_is_swept_when_its_program_end
     running.stdin.close()
     assert box.eventually(lambda: box.slices()["alice"].state == "stale")
     assert box.run("--name", "alice", "--", "true").returncode == 0
+    assert box.slices() == {}
+
+
+def test_a_program_left_in_the_background_keeps_its_slice_until_it_ends(box, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    code = f"""
+if os.fork(): sys.exit(open({str(fifo)!r}).read() != "ready")
+context()
+open({str(fifo)!r}, "w").write("ready")
+os.close(1); os.close(2)
+open({str(fifo)!r}).read()
+"""
+    assert box.run("--name", "alice", *program(code)).returncode == 0
+    assert box.slices()["alice"].state == "orphan"
+    fifo.open("w").close()
+    assert box.eventually(lambda: box.slices()["alice"].state == "stale")
+    assert box.run("--", "true").returncode == 0
     assert box.slices() == {}
 
 
