@@ -26,9 +26,9 @@
 #include "clock.h"
 #include "page.h"
 
-/* Budget that time saves up while a slice is idle. More than a late wake-up on a busy host (tens of ms), so
- * that lateness is made up for; half a point of a 10 s average, so that it is not seen in a share. */
-#define PACER_CREDIT_CAP (50 * WEIR_MS)
+/* Budget that time saves up while a slice is idle. A period of the kernel's CPU bandwidth control: a container
+ * that is out of CPU time sleeps for most of one, and that lateness is made up for; a point of a 10 s average. */
+#define PACER_CREDIT_CAP (100 * WEIR_MS)
 /* A balance further ahead counts as this far: no launch waits longer for what was used, or for a bad word. */
 #define PACER_DEBT_CAP (60 * WEIR_S)
 /* How far a quota may be overdrawn before it rests: twice what events lag behind, so the GPU stays fed. */

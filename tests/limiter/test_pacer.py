@@ -16,7 +16,7 @@ from limiter.layout import FULL_CORES, ControlDevice
 SOURCES = Path(__file__).resolve().parents[2] / "limiter/src"
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 NOW = 5_000 * S  # a multiple of every frame below
-CREDIT_CAP, DEBT_CAP = 50 * MS, 60 * S
+CREDIT_CAP, DEBT_CAP = 100 * MS, 60 * S
 LEAD, REST_CREDIT = 2 * MS, 2 * MS
 TICKET, TICKET_LIFE = 1 * MS, 20 * MS
 EDGE = 200 * US

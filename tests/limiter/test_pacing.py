@@ -66,7 +66,7 @@ class TestShare:
     ) -> None:
         assert world(limit=3000, warmup=1, **mix)["share"] == pytest.approx(0.30, abs=0.015)
 
-    @pytest.mark.parametrize("late_us", [90, 5000, 20_000])
+    @pytest.mark.parametrize("late_us", [90, 5000, 20_000, 80_000])
     def test_late_wake_ups_are_made_up_for(self, world: World, late_us: int) -> None:
         assert world(limit=3000, late_us=late_us, warmup=1)["share"] == pytest.approx(0.30, abs=0.005)
 
