@@ -50,6 +50,7 @@ COSTS = [
     ("mipmap", 1, 4 * MIB, 6, 6, 0),
     ("graph", 2, 32 * MIB + 1, 68, 68, 68),
 ]
+RULES = ["rules", "pools", "mapping", "copies", "pointers", "share"]  # programs/memory_….c
 
 
 def cases(name: str) -> list[str]:
@@ -84,16 +85,12 @@ def test_a_kind_of_memory_costs_what_the_card_charges(
 @pytest.mark.parametrize("headers", HEADERS)
 @pytest.mark.parametrize(
     ("program", "case"),
-    [
-        (program, case)
-        for program in ("memory_rules", "memory_copies", "memory_share")
-        for case in cases(program)
-    ],
+    [(program, case) for program in RULES for case in cases(f"memory_{program}")],
 )
 def test_memory(
     machine_of: Callable[[str], Any], compile_c: Callable[..., Path], headers: str, program: str, case: str
 ) -> None:
-    result = machine_of("h200:2").run(compile_c(program, headers=headers), case)
+    result = machine_of("h200:2").run(compile_c(f"memory_{program}", headers=headers), case)
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -1,11 +1,10 @@
 /*
  * What CUDA promises about memory, one case each: who may free what, when bytes are charged, what is refused.
  *
- * Each case runs alone in a process on a fresh machine. What it does not do: copies (memory_copies.c) and
- * sharing between processes (memory_share.c).
+ * Each case runs alone in a process on a fresh machine. What it does not do: pools, mapping by hand, copies and
+ * sharing, which have programs of their own.
  */
 #include <pthread.h>
-#include <semaphore.h>
 
 #include "card.h"
 
@@ -168,130 +167,6 @@ static void memory_registered_twice_is_refused_even_in_part(void)
     EQUAL(cuMemHostUnregister(bytes + 2048), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
-/* ---- pools ---- */
-
-static uint64_t pool_value(CUmemoryPool pool, CUmemPool_attribute attribute)
-{
-    cuuint64_t value = 0;
-    OK(cuMemPoolGetAttribute(pool, attribute, &value));
-    return value;
-}
-
-static void a_pool_keeps_up_to_its_threshold(void)
-{
-    CUmemoryPool pool, other;
-    CUdeviceptr one, two;
-    cuuint64_t threshold = 32 * MIB, zero = 0;
-    open_card();
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    OK(cuDeviceGetMemPool(&other, 0));
-    REQUIRE(pool == other);
-    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
-    OK(cuMemAllocAsync(&one, 20 * MIB, NULL));
-    OK(cuMemAllocAsync(&two, 20 * MIB, NULL));
-    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 64 * MIB);
-    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 40 * MIB);
-    OK(cuMemFreeAsync(one, NULL));
-    OK(cuMemFreeAsync(two, NULL));
-    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
-    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 40 * MIB);
-    OK(cuStreamSynchronize(NULL));
-    EQUAL(card_used(), CONTEXT + 32 * MIB);
-    OK(cuMemPoolTrimTo(pool, 0));
-    EQUAL(card_used(), CONTEXT);
-    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 64 * MIB);
-    EQUAL(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &threshold), CUDA_ERROR_INVALID_VALUE);
-    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &zero));
-    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 0);
-    EQUAL(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
-}
-
-static void a_destroyed_pool_goes_with_its_last_allocation(void)
-{
-    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = card, .maxSize = 64 * MIB};
-    CUmemoryPool pool, current;
-    CUdeviceptr pointer, another;
-    open_card();
-    OK(cuMemPoolCreate(&pool, &props));
-    OK(cuDeviceSetMemPool(0, pool));
-    OK(cuMemAllocAsync(&pointer, 33 * MIB, NULL));
-    EQUAL(cuMemAllocAsync(&another, 33 * MIB, NULL), CUDA_ERROR_OUT_OF_MEMORY); /* beyond maxSize */
-    OK(cuMemPoolDestroy(pool));
-    OK(cuDeviceGetMemPool(&current, 0));
-    REQUIRE(current != pool);
-    EQUAL(card_used(), CONTEXT + 64 * MIB);
-    OK(cuMemFreeAsync(pointer, NULL));
-    OK(cuCtxSynchronize());
-    EQUAL(card_used(), CONTEXT);
-}
-
-static void wait_until_opened(void *semaphore)
-{
-    while (sem_wait(semaphore))
-        ;
-}
-
-static void freed_pool_memory_is_used_again_in_stream_order(void)
-{
-    CUstream one, two;
-    CUdeviceptr first, again, elsewhere;
-    sem_t opened;
-    open_card();
-    OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
-    OK(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
-    sem_init(&opened, 0, 0);
-    OK(cuMemAllocAsync(&first, 32 * MIB, one));
-    OK(cuLaunchHostFunc(one, wait_until_opened, &opened)); /* the free lies behind this */
-    OK(cuMemFreeAsync(first, one));
-    OK(cuMemAllocAsync(&elsewhere, 32 * MIB, two));
-    OK(cuMemAllocAsync(&again, 32 * MIB, one));
-    REQUIRE(again == first && elsewhere != first);
-    OK(cuMemFreeAsync(again, one));
-    OK(cuStreamSynchronize(two));
-    EQUAL(card_used(), CONTEXT + 64 * MIB); /* the first is not free yet */
-    sem_post(&opened);
-    OK(cuStreamSynchronize(one));
-    EQUAL(card_used(), CONTEXT + 32 * MIB);
-}
-
-static void a_full_card_takes_back_what_pools_hold_unused(void)
-{
-    CUmemoryPool pool;
-    CUdeviceptr pointer;
-    cuuint64_t all = UINT64_MAX;
-    size_t left;
-    open_card();
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
-    OK(cuMemAllocAsync(&pointer, 1024 * MIB, NULL));
-    OK(cuMemFreeAsync(pointer, NULL));
-    OK(cuCtxSynchronize());
-    EQUAL(card_used(), CONTEXT + 1024 * MIB);
-    OK(cuMemGetInfo(&left, NULL));
-    OK(cuMemAlloc(&pointer, left + 512 * MIB));
-    EQUAL(pool_value(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 0);
-}
-
-static void take_a_while(void *unused)
-{
-    (void)unused;
-    usleep(50000);
-}
-
-static void a_full_card_waits_for_frees_under_way(void)
-{
-    CUstream one, two;
-    CUdeviceptr first, second;
-    open_card();
-    OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
-    OK(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
-    OK(cuMemAllocAsync(&first, 100000 * MIB, one));
-    OK(cuLaunchHostFunc(one, take_a_while, NULL));
-    OK(cuMemFreeAsync(first, one));
-    OK(cuMemAllocAsync(&second, 100000 * MIB, two));
-    EQUAL(cuMemAllocAsync(&first, 100000 * MIB, one), CUDA_ERROR_OUT_OF_MEMORY);
-}
-
 /* ---- arrays ---- */
 
 static void arrays_tell_what_they_need(void)
@@ -319,95 +194,6 @@ static void arrays_tell_what_they_need(void)
     EQUAL(cuArray3DCreate(&array, &shape), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* ---- mapped by hand ---- */
-
-static CUmemGenericAllocationHandle physical(size_t size)
-{
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = card};
-    CUmemGenericAllocationHandle handle;
-    OK(cuMemCreate(&handle, size, &prop, 0));
-    return handle;
-}
-
-static CUresult grant(CUdeviceptr pointer, size_t size)
-{
-    CUmemAccessDesc access = {.location = card, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return cuMemSetAccess(pointer, size, &access, 1);
-}
-
-static void physical_memory_stays_charged_while_anything_holds_it(void)
-{
-    CUdeviceptr range;
-    open_card();
-    CUmemGenericAllocationHandle handle = physical(4 * MIB), retained;
-    OK(cuMemAddressReserve(&range, 8 * MIB, 0, 0, 0));
-    OK(cuMemMap(range, 4 * MIB, 0, handle, 0));
-    OK(cuMemRelease(handle));
-    EQUAL(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
-    EQUAL(card_used(), CONTEXT + 4 * MIB); /* released while mapped */
-    OK(cuMemRetainAllocationHandle(&retained, (void *)(range + MIB)));
-    OK(cuMemUnmap(range, 4 * MIB));
-    EQUAL(card_used(), CONTEXT + 4 * MIB); /* unmapped while retained */
-    OK(cuMemRelease(retained));
-    EQUAL(card_used(), CONTEXT);
-}
-
-static void bytes_follow_the_handle_to_other_addresses(void)
-{
-    CUdeviceptr one, two;
-    open_card();
-    CUmemGenericAllocationHandle handle = physical(2 * MIB);
-    unsigned value = 0;
-    OK(cuMemAddressReserve(&one, 2 * MIB, 0, 0, 0));
-    OK(cuMemAddressReserve(&two, 2 * MIB, 0, 0, 0));
-    OK(cuMemMap(one, 2 * MIB, 0, handle, 0));
-    EQUAL(cuMemsetD32(one, 1, 1), CUDA_ERROR_INVALID_VALUE); /* no access yet */
-    OK(grant(one, 2 * MIB));
-    OK(cuMemsetD32(one + 8, 77, 1));
-    OK(cuMemUnmap(one, 2 * MIB));
-    EQUAL(cuMemsetD32(one, 1, 1), CUDA_ERROR_INVALID_VALUE);
-    OK(cuMemMap(two, 2 * MIB, 0, handle, 0));
-    OK(cuMemMap(one, 2 * MIB, 0, handle, 0)); /* at both addresses at once, charged once */
-    OK(grant(two, 2 * MIB));
-    OK(grant(one, 2 * MIB));
-    OK(cuMemcpyDtoH(&value, two + 8, 4));
-    EQUAL(value, 77);
-    OK(cuMemsetD32(one + 8, 78, 1));
-    OK(cuMemcpyDtoH(&value, two + 8, 4));
-    EQUAL(value, 78);
-    EQUAL(card_used(), CONTEXT + 2 * MIB);
-}
-
-static void a_mapping_is_handled_whole(void)
-{
-    CUdeviceptr range;
-    open_card();
-    CUmemGenericAllocationHandle one = physical(4 * MIB), two = physical(2 * MIB);
-    unsigned long long flags;
-    OK(cuMemAddressReserve(&range, 8 * MIB, 4 * MIB, 0, 0));
-    EQUAL(range % (4 * MIB), 0);
-    EQUAL(cuMemMap(range + 8 * MIB, 2 * MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE); /* not reserved */
-    EQUAL(cuMemMap(range, 4 * MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE);           /* larger than it is */
-    EQUAL(cuMemMap(range, MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE);
-    OK(cuMemMap(range, 4 * MIB, 0, one, 0));
-    EQUAL(cuMemMap(range + 2 * MIB, 2 * MIB, 0, two, 0), CUDA_ERROR_INVALID_VALUE); /* taken */
-    OK(cuMemMap(range + 4 * MIB, 2 * MIB, 0, two, 0));
-    EQUAL(cuMemUnmap(range, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
-    EQUAL(cuMemUnmap(range, 8 * MIB), CUDA_ERROR_INVALID_VALUE);
-    EQUAL(grant(range, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
-    OK(grant(range, 6 * MIB));
-    OK(cuMemsetD8(range + 3 * MIB, 5, 2 * MIB)); /* across both */
-    OK(cuMemGetAccess(&flags, &card, range + 5 * MIB));
-    EQUAL(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    EQUAL(cuMemAddressFree(range, 8 * MIB), CUDA_ERROR_INVALID_VALUE); /* still mapped */
-    OK(cuMemUnmap(range, 6 * MIB));
-    OK(cuMemAddressFree(range, 8 * MIB));
-    EQUAL(card_used(), CONTEXT + 6 * MIB);
-    OK(cuMemRelease(one));
-    OK(cuMemRelease(two));
-    EQUAL(card_used(), CONTEXT);
-}
-
 /* ---- first version ---- */
 
 CUresult cuMemAlloc_first(unsigned *pointer, unsigned size) __asm__("cuMemAlloc");
@@ -432,12 +218,5 @@ CASES(CASE(a_full_card_refuses_exactly_what_does_not_fit) CASE(a_refused_request
       CASE(memory_is_freed_from_any_thread_and_context)
       CASE(freeing_on_another_current_card_credits_the_right_one)
       CASE(what_is_not_an_allocation_cannot_be_freed) CASE(a_context_that_ends_takes_its_memory_along)
-      CASE(memory_registered_twice_is_refused_even_in_part)
-      CASE(queries_answer_with_either_pointer_missing) CASE(a_pool_keeps_up_to_its_threshold)
-      CASE(a_destroyed_pool_goes_with_its_last_allocation)
-      CASE(freed_pool_memory_is_used_again_in_stream_order)
-      CASE(a_full_card_takes_back_what_pools_hold_unused)
-      CASE(a_full_card_waits_for_frees_under_way) CASE(arrays_tell_what_they_need)
-      CASE(physical_memory_stays_charged_while_anything_holds_it)
-      CASE(bytes_follow_the_handle_to_other_addresses) CASE(a_mapping_is_handled_whole)
-      CASE(the_first_version_has_pointers_of_32_bits))
+      CASE(memory_registered_twice_is_refused_even_in_part) CASE(queries_answer_with_either_pointer_missing)
+      CASE(arrays_tell_what_they_need) CASE(the_first_version_has_pointers_of_32_bits))
