@@ -110,6 +110,7 @@ struct sim_recorder { /* a CUevent */
     uint32_t event; /* its slot in the machine */
     struct sim_context *context;
     unsigned flags;
+    uint64_t imported;          /* another process's: its serial number; 0: this process made it */
     _Atomic uint64_t capture;   /* recorded in a capture last: its ID, … */
     struct sim_node **captured; /* … and the nodes before that point */
     size_t captured_count;
@@ -117,6 +118,8 @@ struct sim_recorder { /* a CUevent */
 
 CUresult sim_enter_event(const char *function, CUevent handle, struct sim_recorder **recorder); /* as sim_enter_stream */
 CUresult sim_event_resolve(CUevent handle, struct sim_recorder **recorder);
+
+CUresult sim_event_imported(const struct sim_recorder *recorder); /* INVALID_HANDLE once its maker destroyed it */
 
 #define SIM_PARAMETERS 64
 

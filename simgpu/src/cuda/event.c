@@ -3,7 +3,7 @@
  *
  * Times are those of the simulated timeline, exact to the nanosecond. An event recorded while its stream
  * captures belongs to the capture: it stands for nodes, not for a moment, and may not be queried.
- * What it does not do: export to other processes.
+ * What it does not do: export to other processes (event_ipc.c).
  */
 #include <stdlib.h>
 
@@ -42,7 +42,9 @@ CUresult CUDAAPI cuEventCreate(CUevent *handle, unsigned int flags)
 CUresult sim_event_resolve(CUevent handle, struct sim_recorder **recorder)
 {
     *recorder = (struct sim_recorder *)handle;
-    return handle && (*recorder)->magic == SIM_EVENT_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    if (!handle || (*recorder)->magic != SIM_EVENT_MAGIC)
+        return CUDA_ERROR_INVALID_HANDLE;
+    return (*recorder)->imported ? sim_event_imported(*recorder) : CUDA_SUCCESS;
 }
 
 CUresult sim_enter_event(const char *function, CUevent handle, struct sim_recorder **recorder)
@@ -64,7 +66,8 @@ CUresult CUDAAPI cuEventDestroy_v2(CUevent handle)
     if (result)
         return result;
     sim_lock();
-    sim_event_destroy(recorder->event);
+    if (!recorder->imported)
+        sim_event_destroy(recorder->event);
     sim_unlock();
     recorder->magic = 0;
     free(recorder->captured);

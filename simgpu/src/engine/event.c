@@ -18,6 +18,7 @@ uint32_t sim_event_create(uint32_t process)
             continue;
         memset(event, 0, sizeof(*event));
         event->process = process;
+        event->serial = ++sim_machine->event_serial;
         event->in_use = 1;
         sim_machine->event_hint = (i + 1) % SIM_EVENTS;
         if (sim_machine->event_limit <= i)

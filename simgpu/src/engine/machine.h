@@ -142,6 +142,7 @@ struct sim_event {
     uint32_t channel;     /* where the latest record was queued … */
     uint32_t generation;
     uint64_t position;    /* … and its place there (a ticket) */
+    uint64_t serial;      /* no two events ever made have the same */
 };
 
 /* A place in a channel. It is done when the channel has completed that many, or is another's by now. */
@@ -214,6 +215,7 @@ struct sim_state {
     struct sim_xid xids[SIM_XIDS];
     _Atomic uint32_t xid_count; /* ever; the newest is at (xid_count - 1) % SIM_XIDS; a futex to wait on */
     uint32_t event_hint;        /* where to look for a free event first */
+    uint64_t event_serial;      /* of the latest event made */
     uint32_t event_limit;       /* events beyond were never used */
     uint32_t channel_limit;     /* channels beyond were never used */
     uint32_t process_limit;     /* process slots beyond were never used */

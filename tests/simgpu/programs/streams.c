@@ -7,6 +7,7 @@
 #include "client.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 
 /* ---- streams ---- */
 
@@ -185,6 +186,53 @@ static void a_whole_context_records_and_waits(void)
     EQUAL(between(all, end), 1000);
 }
 
+/* The child does its work only after what the parent recorded; it is told the handle through a pipe. */
+static void wait_in_a_child(int from_parent, int to_parent)
+{
+    CUipcEventHandle handle;
+    CUevent event;
+    start();
+    REQUIRE(read(from_parent, &handle, sizeof(handle)) == sizeof(handle));
+    OK(cuIpcOpenEventHandle(&event, handle));
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    EQUAL(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    OK(cuStreamWaitEvent(stream, event, 0));
+    EQUAL(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    OK(cuStreamSynchronize(stream));
+    OK(cuEventQuery(event));
+    REQUIRE(write(to_parent, "x", 1) == 1);
+    REQUIRE(read(from_parent, &handle, 1) == 1); /* the parent has destroyed it */
+    EQUAL(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+    exit(0);
+}
+
+static void an_event_orders_two_processes(void)
+{
+    int to_child[2], to_parent[2], status;
+    char word;
+    CUevent event;
+    CUipcEventHandle handle;
+    OK(pipe(to_child));
+    OK(pipe(to_parent));
+    pid_t child = fork();
+    if (child == 0)
+        wait_in_a_child(to_child[0], to_parent[1]);
+    start();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    EQUAL(cuIpcGetEventHandle(&handle, new_event()), CUDA_ERROR_INVALID_HANDLE);
+    OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+    OK(spin(stream, 3 * HEAD_START));
+    OK(cuEventRecord(event, stream));
+    OK(cuIpcGetEventHandle(&handle, event));
+    REQUIRE(write(to_child[1], &handle, sizeof(handle)) == sizeof(handle));
+    OK(cuEventSynchronize(event));
+    REQUIRE(read(to_parent[0], &word, 1) == 1); /* the child has found it done, too */
+    OK(cuEventDestroy(event));
+    REQUIRE(write(to_child[1], "x", 1) == 1);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    EQUAL(status, 0);
+}
+
 /* ---- the host's own code ---- */
 
 static int order[8];
@@ -223,4 +271,5 @@ CASES(CASE(the_legacy_stream_waits_for_blocking_streams_and_they_for_it)
       CASE(waiting_for_the_legacy_stream_waits_for_blocking_streams) CASE(a_stream_waits_for_an_event)
       CASE(streams_say_what_they_are) CASE(each_thread_has_its_own_default_stream)
       CASE(events_tell_what_is_done) CASE(an_event_destroyed_while_queued_still_orders)
-      CASE(a_whole_context_records_and_waits) CASE(host_functions_run_in_the_streams_order))
+      CASE(a_whole_context_records_and_waits) CASE(an_event_orders_two_processes)
+      CASE(host_functions_run_in_the_streams_order))
