@@ -2,19 +2,29 @@
  * Managed memory once it is allocated: prefetching and advice.
  *
  * All of it counts as the card's from the start and stays there, as measured; so a prefetch takes the time
- * of the copy on the stream and moves nothing, and advice is checked and dropped. What it does not do:
- * page faults, migration, cuMemRangeGetAttribute.
+ * of the copy on the stream and moves nothing, and advice is remembered (managed_range.c tells it) and has
+ * no effect. What it does not do: page faults, migration.
  */
 #include "memory.h"
 
-static CUresult check_range(CUdeviceptr pointer, size_t count)
+struct sim_allocation *sim_managed_find(CUdeviceptr pointer, size_t count)
 {
-    sim_memory_lock();
-    const struct sim_allocation *allocation = sim_allocation_find(pointer);
+    struct sim_allocation *allocation = sim_allocation_find(pointer);
     bool right = allocation && allocation->use == SIM_USE_MANAGED && count &&
                  count <= allocation->base + allocation->size - pointer;
+    return right ? allocation : NULL;
+}
+
+static const CUmemLocation nowhere = {.type = CU_MEM_LOCATION_TYPE_INVALID};
+
+static CUresult remember_prefetch(CUdeviceptr pointer, size_t count, const CUmemLocation *to)
+{
+    sim_memory_lock();
+    struct sim_allocation *allocation = sim_managed_find(pointer, count);
+    if (allocation)
+        allocation->hints.prefetched = count == allocation->size ? *to : nowhere;
     sim_memory_unlock();
-    return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return allocation ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult check_location(const CUmemLocation *location)
@@ -54,11 +64,11 @@ static CUresult prefetch(const char *function, const struct prefetch *range, CUs
     if (!result)
         result = check_location(&range->to);
     if (!result)
-        result = check_range(range->pointer, range->count);
-    if (!result)
         result = sim_stream_resolve(handle, per_thread, &stream);
     if (!result && sim_stream_capturing(stream))
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (!result)
+        result = remember_prefetch(range->pointer, range->count, &range->to);
     if (result)
         return result;
     double seconds = (double)range->count / (double)sim_hardware->host_bandwidth;
@@ -91,6 +101,33 @@ CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocat
     return prefetch(__func__, &(struct prefetch){devPtr, count, location}, hStream, true);
 }
 
+static uint32_t bit_of(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? UINT32_C(1) << location->id : 0;
+}
+
+static void remember(struct sim_hints *hints, CUmem_advise advice, const CUmemLocation *location, bool whole)
+{
+    switch (advice) {
+    case CU_MEM_ADVISE_SET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+        hints->read_mostly = whole && advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+        break;
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        hints->preferred = whole ? *location : nowhere;
+        break;
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        hints->preferred = nowhere;
+        break;
+    case CU_MEM_ADVISE_SET_ACCESSED_BY:
+        hints->accessed_by |= whole ? bit_of(location) : 0;
+        break;
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+        hints->accessed_by &= ~bit_of(location);
+        break;
+    }
+}
+
 static CUresult advise(const char *function, CUdeviceptr pointer, size_t count, CUmem_advise advice,
                        const CUmemLocation *location)
 {
@@ -100,7 +137,14 @@ static CUresult advise(const char *function, CUdeviceptr pointer, size_t count, 
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result && placed)
         result = check_location(location);
-    return result ? result : check_range(pointer, count);
+    if (result)
+        return result;
+    sim_memory_lock();
+    struct sim_allocation *allocation = sim_managed_find(pointer, count);
+    if (allocation)
+        remember(&allocation->hints, advice, location, count == allocation->size);
+    sim_memory_unlock();
+    return allocation ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)

@@ -87,6 +87,12 @@ enum sim_use {
 
 struct sim_pool;
 
+struct sim_hints { /* of managed memory; a hint for a part of it counts as none for the whole */
+    CUmemLocation preferred, prefetched; /* CU_MEM_LOCATION_TYPE_INVALID: none */
+    bool read_mostly;
+    uint32_t accessed_by; /* mask of ordinals */
+};
+
 struct sim_allocation {
     uint64_t base, size;
     enum sim_use use;
@@ -97,6 +103,7 @@ struct sim_allocation {
     bool denied;                 /* a mapping that no card has access to */
     bool sync_memops;
     struct sim_extent extent;    /* DEVICE, MANAGED, ARRAY */
+    struct sim_hints hints;      /* MANAGED */
     void *owner;                 /* the pool's segment, the physical handle, the array, the import */
 };
 
@@ -113,6 +120,9 @@ CUresult sim_buffer_create(struct sim_context *context, enum sim_use use, enum s
 void sim_buffer_destroy(struct sim_allocation *allocation);
 
 void sim_host_destroy(struct sim_allocation *allocation); /* page-locked memory (host_memory.c) */
+
+/* With the lock held: the managed allocation that holds all of the range; NULL: none. (managed.c) */
+struct sim_allocation *sim_managed_find(CUdeviceptr pointer, size_t count);
 
 /* ---- places (place.c): what a copy or an attribute may touch ---- */
 

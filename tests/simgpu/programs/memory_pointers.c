@@ -59,4 +59,45 @@ static void unknown_pointers_are_answered_with_zeros_when_asked_for_several(void
     EQUAL(start, 0);
 }
 
-CASES(CASE(pointers_say_what_they_are) CASE(unknown_pointers_are_answered_with_zeros_when_asked_for_several))
+#if CUDA_VERSION >= 13000
+#define PLACE(ordinal) ((CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal})
+#else
+#define PLACE(ordinal) (ordinal)
+#endif
+
+static int range_attribute(CUmem_range_attribute which, CUdeviceptr pointer, size_t count)
+{
+    int value = 99;
+    OK(cuMemRangeGetAttribute(&value, sizeof value, which, pointer, count));
+    return value;
+}
+
+static void managed_memory_remembers_what_it_was_advised(void)
+{
+    CUdeviceptr managed, other;
+    int cards[3] = {9, 9, 9};
+    open_card();
+    OK(cuMemAllocManaged(&managed, N, CU_MEM_ATTACH_GLOBAL));
+    OK(cuMemAlloc(&other, N));
+    EQUAL(range_attribute(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, managed, N), CU_DEVICE_INVALID);
+    OK(cuMemAdvise(managed, N, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, PLACE(1)));
+    OK(cuMemAdvise(managed, N, CU_MEM_ADVISE_SET_ACCESSED_BY, PLACE(0)));
+    OK(cuMemAdvise(managed, N, CU_MEM_ADVISE_SET_READ_MOSTLY, PLACE(0)));
+#if CUDA_VERSION >= 13000
+    OK(cuMemPrefetchAsync(managed, N, PLACE(0), 0, NULL));
+#else
+    OK(cuMemPrefetchAsync(managed, N, 0, NULL));
+#endif
+    EQUAL(range_attribute(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, managed + 8, 16), 1);
+    EQUAL(range_attribute(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, managed, N), 0);
+    EQUAL(range_attribute(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, managed, N), 1);
+    OK(cuMemRangeGetAttribute(cards, sizeof cards, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, managed, N));
+    REQUIRE(cards[0] == 0 && cards[1] == CU_DEVICE_INVALID && cards[2] == CU_DEVICE_INVALID);
+    EQUAL(cuMemRangeGetAttribute(cards, 8, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, managed, N), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemAdvise(managed, N + 1, CU_MEM_ADVISE_SET_READ_MOSTLY, PLACE(0)), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemAdvise(other, N, CU_MEM_ADVISE_SET_READ_MOSTLY, PLACE(0)), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemAdvise(managed, N, CU_MEM_ADVISE_SET_ACCESSED_BY, PLACE(7)), CUDA_ERROR_INVALID_DEVICE);
+}
+
+CASES(CASE(pointers_say_what_they_are) CASE(unknown_pointers_are_answered_with_zeros_when_asked_for_several)
+      CASE(managed_memory_remembers_what_it_was_advised))
