@@ -30,9 +30,9 @@ static void greedy(void)
     printf("started\n");
     fflush(stdout);
     REQUIRE(getchar() != EOF);
-    uint64_t from = clock_ns() + 500 * MS, to = from + 1500 * MS;
+    uint64_t from = clock_ns() + 300 * MS, to = from + 1200 * MS;
     long before = keep_busy(from, 0), after = keep_busy(to, before);
-    keep_busy(to + 500 * MS, after);
+    keep_busy(to + 300 * MS, after);
     printf("%.1f\n", 100.0 * (double)(after - before) * MS / (double)(to - from));
 }
 
