@@ -23,7 +23,7 @@ def memory():
 def allocate(size):
     return cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(size))
 def say(text):
-    os.write(1, f"{text}\n".encode())  # one write, so that processes do not mix
+    os.write(1, f"{text}\\n".encode())  # one write, so that processes do not mix
 """
 
 
