@@ -26,7 +26,7 @@ answer = {
 """
 
 # kind, pieces, bytes each; MiB of the card, MiB in NVML's figure, MiB kept when freed, until one waits.
-# The rows of "alloc" are measured on the H200; others follow from the same rounding, pools grow by 32 MiB.
+# The rows of "alloc", "async" and "module" are measured on the H200; others follow from the same rounding.
 COSTS = [
     ("alloc", 64, 512, 2, 2, 0),
     ("alloc", 64, MIB, 64, 64, 0),
@@ -36,9 +36,15 @@ COSTS = [
     ("pitch", 1, 32 * MIB, 32, 32, 0),
     ("managed", 1, 64 * MIB, 64, 0, 0),
     ("managed", 16, 512, 2, 0, 0),
+    ("module", 1, MIB, 2, 2, 0),
+    ("module", 1, 8 * MIB, 8, 8, 0),
+    ("module", 20, 16, 0, 0, 0),
     ("host", 2, 64 * MIB, 0, 0, 0),
     ("registered", 2, MIB, 0, 0, 0),
     ("async", 1, 512, 32, 32, 32),
+    ("async", 1, 33 * MIB, 64, 64, 64),
+    ("async", 5, 7 * MIB, 64, 64, 64),
+    ("async", 1, 100 * MIB + 1, 128, 128, 128),
     ("async", 3, 32 * MIB + 1, 192, 192, 192),
     ("async-freed-by-cuMemFree", 2, 1000, 32, 32, 32),
     ("pool", 3, 1000, 32, 32, 32),

@@ -2,7 +2,9 @@
  * Loading an image: how long it is, what is in it, what it costs.
  *
  * Images of up to 1 MiB fit into what a context has reserved already; larger ones take whole blocks of the
- * card's memory while they are loaded. What it does not do: check that the code is for this card.
+ * card's memory while they are loaded. A module's arrays of 1 MiB and more take their memory at load, as on an
+ * H200; smaller variables and a library's take theirs when they are asked for (not measured).
+ * What it does not do: check that the code is for this card.
  */
 #define _GNU_SOURCE /* memmem */
 #include "image.h"
@@ -93,6 +95,8 @@ static void find_sections(struct sim_image *image)
     }
 }
 
+static CUresult place_large_globals(struct sim_image *image);
+
 CUresult sim_image_load(const void *source, size_t size, struct sim_context *context, struct sim_image **loaded)
 {
     bool text;
@@ -111,6 +115,8 @@ CUresult sim_image_load(const void *source, size_t size, struct sim_context *con
         .magic = SIM_IMAGE_MAGIC, .text = text, .bytes = bytes, .size = size, .context = context};
     pthread_mutex_init(&image->mutex, NULL);
     result = charge(image);
+    if (!result && text && context)
+        result = place_large_globals(image);
     if (result) {
         sim_image_unload(image);
         return result;
@@ -221,28 +227,35 @@ unsigned sim_image_function_count(struct sim_image *image)
 
 /* ---- variables ---- */
 
-static struct sim_global *add_global(struct sim_image *image, const char *name)
+static struct sim_global *add_global(struct sim_image *image, const struct sim_variable *variable)
 {
-    size_t size = image->text ? sim_ptx_global_size(image->bytes, name) : 0;
-    struct sim_global *global = size ? calloc(1, sizeof(*global) + strlen(name) + 1) : NULL;
+    struct sim_global *global = calloc(1, sizeof(*global) + variable->name_length + 1);
     if (!global)
         return NULL;
-    strcpy(global->name, name);
-    global->size = size;
+    memcpy(global->name, variable->name, variable->name_length);
+    global->size = variable->size;
     global->next = image->globals;
     image->globals = global;
     return global;
+}
+
+static struct sim_global *find_global(struct sim_image *image, const char *name)
+{
+    for (struct sim_global *global = image->globals; global; global = global->next)
+        if (strcmp(global->name, name) == 0)
+            return global;
+    struct sim_variable variable;
+    for (const char *at = image->text ? image->bytes : NULL; at && (at = sim_ptx_next_variable(at, &variable));)
+        if (strlen(name) == variable.name_length && memcmp(name, variable.name, variable.name_length) == 0)
+            return variable.size ? add_global(image, &variable) : NULL;
+    return NULL;
 }
 
 CUresult sim_image_global(struct sim_image *image, const char *name, CUdeviceptr *address, size_t *size)
 {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&image->mutex);
-    struct sim_global *global = image->globals;
-    while (global && strcmp(global->name, name) != 0)
-        global = global->next;
-    if (!global)
-        global = add_global(image, name);
+    struct sim_global *global = find_global(image, name);
     if (!global)
         result = CUDA_ERROR_NOT_FOUND;
     else if (!global->address)
@@ -252,5 +265,19 @@ CUresult sim_image_global(struct sim_image *image, const char *name, CUdeviceptr
     if (!result && size)
         *size = global->size;
     pthread_mutex_unlock(&image->mutex);
+    return result;
+}
+
+/* Large arrays take the card's memory as soon as the module is there, asked for or not. */
+static CUresult place_large_globals(struct sim_image *image)
+{
+    struct sim_variable variable;
+    CUresult result = CUDA_SUCCESS;
+    for (const char *at = image->bytes; !result && (at = sim_ptx_next_variable(at, &variable));) {
+        if (variable.size < sim_hardware->packed_bytes)
+            continue;
+        struct sim_global *global = add_global(image, &variable);
+        result = global ? cuMemAlloc_v2(&global->address, global->size) : CUDA_ERROR_OUT_OF_MEMORY;
+    }
     return result;
 }

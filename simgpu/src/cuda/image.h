@@ -39,7 +39,12 @@ CUresult sim_image_global(struct sim_image *image, const char *name, CUdeviceptr
 
 /* ptx.c */
 void sim_ptx_parse(struct sim_image *image);
-size_t sim_ptx_global_size(const char *text, const char *name); /* 0: there is none */
+struct sim_variable { /* a declaration in PTX text */
+    const char *name;
+    size_t name_length, size;
+};
+/* The next variable at or behind `at`; returns where to go on, NULL when there is none. */
+const char *sim_ptx_next_variable(const char *at, struct sim_variable *variable);
 struct sim_function *sim_function_add(struct sim_image *image, const char *name, size_t length);
 
 #endif

@@ -130,19 +130,18 @@ void sim_ptx_parse(struct sim_image *image)
     }
 }
 
-size_t sim_ptx_global_size(const char *text, const char *wanted)
+const char *sim_ptx_next_variable(const char *at, struct sim_variable *variable)
 {
     size_t length;
-    for (const char *at = next_word(text, &length); length; at = next_word(at, &length)) {
-        const char *name;
-        size_t name_length = 0, size, align;
-        bool variable = is(at, length, ".global") || is(at, length, ".const");
+    for (at = next_word(at, &length); length; at = next_word(at, &length)) {
+        size_t align;
+        bool found = is(at, length, ".global") || is(at, length, ".const");
         at += length;
-        if (!variable)
+        if (!found)
             continue;
-        at = declaration(at, &name, &name_length, &size, &align);
-        if (name && is(name, name_length, wanted))
-            return size;
+        at = declaration(at, &variable->name, &variable->name_length, &variable->size, &align);
+        if (variable->name)
+            return at;
     }
-    return 0;
+    return NULL;
 }

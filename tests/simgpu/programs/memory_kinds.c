@@ -46,6 +46,22 @@ static void give_alloc(struct piece *piece)
     OK(cuMemFree(piece->pointer));
 }
 
+static void take_module(struct piece *piece, size_t size)
+{
+    char ptx[256];
+    CUmodule module;
+    snprintf(ptx, sizeof ptx,
+             ".version 6.0\n.target sm_52\n.address_size 64\n.global .align 8 .b8 array[%zu];\n"
+             ".visible .entry kernel() { ret; }\n", size);
+    OK(cuModuleLoadData(&module, ptx));
+    piece->object = module;
+}
+
+static void give_module(struct piece *piece)
+{
+    OK(cuModuleUnload(piece->object));
+}
+
 static void take_host(struct piece *piece, size_t size)
 {
     OK(cuMemHostAlloc(&piece->object, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
@@ -203,6 +219,7 @@ static const struct kind {
     {"alloc", take_alloc, give_alloc, true},
     {"pitch", take_pitch, give_alloc, true},
     {"managed", take_managed, give_alloc, true},
+    {"module", take_module, give_module, false},
     {"host", take_host, give_host, true},
     {"registered", take_registered, give_registered, true},
     {"async", take_async, give_async, true},
