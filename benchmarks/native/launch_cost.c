@@ -34,8 +34,8 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds; round++) {
         double start = seconds();
         for (long i = 0; i < launches; i++)
-            launch((void *)(0x1000 + (uintptr_t)i % functions * 64), 1, 1, 1, 1, 1, 1, 0, (void *)0x5000, NULL,
-                   NULL);
+            launch((void *)(0x1000 + (uintptr_t)i % functions * 64), 1, 1, 1, 1, 1, 1, 0, (void *)0x5000,
+                   NULL, NULL);
         double each = (seconds() - start) / (double)launches;
         best = each < best ? each : best;
     }

@@ -1,5 +1,6 @@
 /*
- * A weak definition of every function that hooks.h names, which returns success; null_driver.c overrides some.
+ * A weak definition of every function that hooks.h names, which returns success; null_driver.c overrides
+ * some.
  *
  * Aliases made by the assembler: the functions' types do not matter to a caller that ignores all outputs.
  */

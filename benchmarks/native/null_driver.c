@@ -1,9 +1,10 @@
 /*
- * A driver that does nothing at once, so that what a launch still costs through the limiter is the limiter's.
+ * A driver that does nothing at once, so that what a launch still costs through the limiter is the
+ * limiter's.
  *
  * Here is what has to answer something; null_defaults.c has the rest. Each launch moves a clock on by
- * NULL_KERNEL_NS (3500, an empty kernel's time on a large card) and events read that clock. Events are complete
- * as soon as they are recorded.
+ * NULL_KERNEL_NS (3500, an empty kernel's time on a large card) and events read that clock. Events are
+ * complete as soon as they are recorded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ __attribute__((constructor)) static void read_setting(void)
 #define EXPORTED __attribute__((visibility("default")))
 
 EXPORTED CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                 unsigned by, unsigned bz, unsigned shared, CUstream stream, void **parameters,
-                                 void **extra)
+                                 unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                 void **parameters, void **extra)
 {
     (void)function, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream;
     (void)parameters, (void)extra;

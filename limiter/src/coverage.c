@@ -1,6 +1,6 @@
 /*
- * See coverage.h: an array of disjoint intervals in ascending order. Adding one swallows those it touches, so
- * consecutive batches of one stream stay a single interval and the array stays short.
+ * See coverage.h: an array of disjoint intervals in ascending order. Adding one swallows those it touches,
+ * so consecutive batches of one stream stay a single interval and the array stays short.
  */
 #include "coverage.h"
 

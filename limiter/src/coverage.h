@@ -1,9 +1,9 @@
 /*
  * The union of the last few intervals of GPU time, so that streams that overlap are not charged twice.
  *
- * Pure. Intervals arrive nearly in order; a handful of disjoint ones is kept, and the oldest is forgotten when
- * they run out. An interval that lies before everything that is still remembered counts in full: what was
- * forgotten ended long before it could still matter.
+ * Pure. Intervals arrive nearly in order; a handful of disjoint ones is kept, and the oldest is forgotten
+ * when they run out. An interval that lies before everything that is still remembered counts in full: what
+ * was forgotten ended long before it could still matter.
  */
 #ifndef WEIR_COVERAGE_H
 #define WEIR_COVERAGE_H

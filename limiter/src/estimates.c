@@ -1,8 +1,8 @@
 /*
- * See estimates.h. An estimate falls half-way to what was measured and rises by an eighth of the way (half of
- * that where functions share a batch), because what disturbs a measurement, a neighbour's turn on the card or a
- * host that was held up, only ever lengthens it. What is used is charged as measured all the same: estimates
- * decide how much may be in flight.
+ * See estimates.h. An estimate falls half-way to what was measured and rises by an eighth of the way (half
+ * of that where functions share a batch), because what disturbs a measurement, a neighbour's turn on the
+ * card or a host that was held up, only ever lengthens it. What is used is charged as measured all the
+ * same: estimates decide how much may be in flight.
  */
 #include "estimates.h"
 

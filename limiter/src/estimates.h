@@ -1,11 +1,12 @@
 /*
- * How long each function's launches take, as last measured: what a launch is charged before its events come.
+ * How long each function's launches take, as last measured: what a launch is charged before its events
+ * come.
  *
- * A table of fixed size, one per device, read and written without a lock: every field is an atomic of its own,
- * and a torn pair is an estimate that is off once and corrected by the next measurement. Graphs count as
- * functions. A batch of several functions scales each towards what it was charged at times the batch's ratio
- * of measured to charged; moving to a target, not by a factor, keeps batches that were charged alike and are
- * measured together from multiplying up.
+ * A table of fixed size, one per device, read and written without a lock: every field is an atomic of its
+ * own, and a torn pair is an estimate that is off once and corrected by the next measurement. Graphs count
+ * as functions. A batch of several functions scales each towards what it was charged at times the batch's
+ * ratio of measured to charged; moving to a target, not by a factor, keeps batches that were charged alike
+ * and are measured together from multiplying up.
  */
 #ifndef WEIR_ESTIMATES_H
 #define WEIR_ESTIMATES_H

@@ -1,8 +1,8 @@
 /*
  * The hooks of kernel launches, and of the calls that wait for kernels (hooks.h names them).
  *
- * Each is the driver's call between pacing_begin and pacing_end. The _ptsz variants mean the calling thread's
- * own default stream where the others mean the legacy one. Nothing is decided here.
+ * Each is the driver's call between pacing_begin and pacing_end. The _ptsz variants mean the calling
+ * thread's own default stream where the others mean the legacy one. Nothing is decided here.
  */
 #include "pacing.h"
 #include "pools.h"
@@ -46,7 +46,8 @@ static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREA
     LAUNCH(symbol, function, as_stream(stream), function, gx, gy, gz, bx, by, bz, shared, stream, parameters)
 
 #define GRAPH(symbol, as_stream)                                                                             \
-    CUresult symbol(CUgraphExec graph, CUstream stream) LAUNCH(symbol, graph, as_stream(stream), graph, stream)
+    CUresult symbol(CUgraphExec graph, CUstream stream)                                                      \
+    LAUNCH(symbol, graph, as_stream(stream), graph, stream)
 
 KERNEL(cuLaunchKernel, )
 KERNEL(cuLaunchKernel_ptsz, own_default)

@@ -1,7 +1,7 @@
 /*
  * See meter.h. Batches come from a fixed pool and wait in their lane in the order they were closed; a lane
- * whose batch cannot be closed (no event, the stream captures, the pool is empty) lets it go on, so the worst
- * case is a long batch, not a lost one.
+ * whose batch cannot be closed (no event, the stream captures, the pool is empty) lets it go on, so the
+ * worst case is a long batch, not a lost one.
  */
 #include "meter.h"
 
@@ -106,7 +106,8 @@ void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
     meter_settle_unmeasured(meter, batch);
 }
 
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, uint64_t now)
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
+                uint64_t now)
 {
     if (lane->timeline->broken) {
         meter_give_up(meter, lane, now);

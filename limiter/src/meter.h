@@ -1,14 +1,16 @@
 /*
- * The meter of one device: GPU time measured in batches of about a millisecond of estimated work per stream.
+ * The meter of one device: GPU time measured in batches of about a millisecond of estimated work per
+ * stream.
  *
  * A lane stands for a stream. It carries a ticket: estimated work that may pass without bookkeeping, taken
  * with one atomic add by any thread. A batch is what passed between two timing events: it starts where the
- * lane's previous batch ended if that was still running when the batch's first launch came, else at an event
- * of its own. Everything but the ticket belongs to whoever holds the meter (meter_try); a thread that does not
- * get it passes on and is counted. What was charged at launch is corrected when a batch has been measured.
+ * lane's previous batch ended if that was still running when the batch's first launch came, else at an
+ * event of its own. Everything but the ticket belongs to whoever holds the meter (meter_try); a thread
+ * that does not get it passes on and is counted. What was charged at launch is corrected when a batch has
+ * been measured.
  *
- * A launch's work is charged exactly once, to the batch that was open in its lane or to none. The meter does
- * not decide whether a launch may pass (pacer.h) and never waits.
+ * A launch's work is charged exactly once, to the batch that was open in its lane or to none. The meter
+ * does not decide whether a launch may pass (pacer.h) and never waits.
  */
 #ifndef WEIR_METER_H
 #define WEIR_METER_H
@@ -146,7 +148,8 @@ static inline void batch_free(struct meter *meter, struct batch *batch)
 struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream);
 
 /* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: not measured. */
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, uint64_t now);
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
+                uint64_t now);
 /* Records the end of the lane's open batch. */
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now);
 /* The stream ran dry at an unknown moment: what was charged stands. */

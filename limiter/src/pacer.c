@@ -1,7 +1,7 @@
 /*
  * See pacer.h. Everything is unsigned 64-bit nanoseconds since boot: differences are formed only after the
- * larger side is known, and products go through 128 bits. Words read from the stats page are claims: they are
- * clamped around now before use, so the worst that a bad word does is a bounded wait or a lost debt.
+ * larger side is known, and products go through 128 bits. Words read from the stats page are claims: they
+ * are clamped around now before use, so the worst that a bad word does is a bounded wait or a lost debt.
  */
 #include "pacer.h"
 
@@ -10,7 +10,10 @@ static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 /* 0 and anything above the whole card mean: no cap. */
-static uint32_t cap(uint32_t limit) { return limit == 0 || limit > WEIR_FULL_CORES ? WEIR_FULL_CORES : limit; }
+static uint32_t cap(uint32_t limit)
+{
+    return limit == 0 || limit > WEIR_FULL_CORES ? WEIR_FULL_CORES : limit;
+}
 
 /* What `used` ns of GPU time cost in budget, at most the debt that is ever remembered. */
 static uint64_t cost_of(uint64_t used, uint32_t limit)
@@ -36,7 +39,8 @@ struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t
         rule.limit = control->lease_core_limit;
     if (control->gate && control->gate_deadline > now)
         rule.gate_until = control->gate_deadline;
-    if (control->slot_deadline > now && control->slot_length > 0 && control->slot_length < control->slot_frame) {
+    bool is_slot = control->slot_length > 0 && control->slot_length < control->slot_frame;
+    if (is_slot && control->slot_deadline > now) {
         rule.frame = control->slot_frame;
         rule.offset = control->slot_offset % control->slot_frame;
         rule.length = control->slot_length;
@@ -71,9 +75,9 @@ static struct pacer_verdict decide_quota(const struct pacer_state *state, uint64
 }
 
 /*
- * How much budget the frame that ends at `frame_end` has for another kernel, rounded to the nearest kernel: the
- * budget of a frame is the frame itself, and the balance carries what rounding took or left to the next one.
- * Negative: none; the frame is paid for already.
+ * How much budget the frame that ends at `frame_end` has for another kernel, rounded to the nearest
+ * kernel: the budget of a frame is the frame itself, and the balance carries what rounding took or left to
+ * the next one. Negative: none; the frame is paid for already.
  */
 static int64_t spare(const struct pacer_rule *rule, uint64_t balance, uint64_t frame_end, uint64_t estimate)
 {
@@ -91,11 +95,12 @@ static bool fits(const struct pacer_rule *rule, uint64_t estimate)
 }
 
 /*
- * The last moment at which this kernel may begin. It must be complete by the slot's end, give or take an edge.
- * Where whole kernels do not fill the share, one may run over when the slice has fallen half a frame behind.
- * A kernel longer than the slot runs over anyway: it goes first, and pays by skipping frames.
+ * The last moment at which this kernel may begin. It must be complete by the slot's end, give or take an
+ * edge. Where whole kernels do not fill the share, one may run over when the slice has fallen half a frame
+ * behind. A kernel longer than the slot runs over anyway: it goes first, and pays by skipping frames.
  */
-static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64_t estimate, int64_t spare_budget)
+static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64_t estimate,
+                           int64_t spare_budget)
 {
     uint64_t end = start + rule->length;
     if (estimate > rule->length)
@@ -127,8 +132,8 @@ static struct pacer_verdict decide_slot(const struct pacer_state *state, const s
     return pass(later(estimate, sooner(PACER_TICKET, end - begin)), end);
 }
 
-struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule, uint64_t now,
-                                  uint64_t estimate) {
+struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule,
+                                  uint64_t now, uint64_t estimate) {
     if (rule->gate_until > now)
         return wait_until(rule->gate_until);
     if (rule->frame)

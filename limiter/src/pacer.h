@@ -1,20 +1,21 @@
 /*
  * When may a launch pass: the arithmetic of holding a slice's GPU time to its share.
  *
- * Pure: time, limits and words are arguments; nothing here asks a clock, a driver or a global. Two words in
- * the stats page are shared by all processes of the slice, and both are moments of CLOCK_MONOTONIC, so that a
- * process may die at any instant and time alone repairs what it left:
+ * Pure: time, limits and words are arguments; nothing here asks a clock, a driver or a global. Two words
+ * in the stats page are shared by all processes of the slice, and both are moments of CLOCK_MONOTONIC, so
+ * that a process may die at any instant and time alone repairs what it left:
  *
  *   balance   when the budget is even. Using c ns of the GPU moves it by c / share. Ahead of now: debt.
  *             Behind now: credit, kept for PACER_CREDIT_CAP.
  *   drain     when the work launched so far is expected to be complete.
  *
- * Estimates are charged at launch and corrected by what events measured (a signed charge). By quota, a slice
- * runs until it is PACER_LEAD ahead and then rests until PACER_REST_CREDIT is back. Whoever has rested until
- * the moment he was given may pass once, whatever his siblings have used meanwhile: nobody starves.
- * In a slot, launches begin inside [offset, offset + length) of each frame if what is in flight will then be
- * complete by its end, and in so far as the balance lets the slice have another kernel in this frame. Two slices
- * that overlap at an edge take turns of the driver's, and both are charged for both.
+ * Estimates are charged at launch and corrected by what events measured (a signed charge). By quota, a
+ * slice runs until it is PACER_LEAD ahead and then rests until PACER_REST_CREDIT is back. Whoever has
+ * rested until the moment he was given may pass once, whatever his siblings have used meanwhile: nobody
+ * starves. In a slot, launches begin inside [offset, offset + length) of each frame if what is in flight
+ * will then be complete by its end, and in so far as the balance lets the slice have another kernel in
+ * this frame. Two slices that overlap at an edge take turns of the driver's, and both are charged for
+ * both.
  */
 #ifndef WEIR_PACER_H
 #define WEIR_PACER_H
@@ -26,8 +27,8 @@
 #include "clock.h"
 #include "page.h"
 
-/* Budget that time saves up while a slice is idle. A period of the kernel's CPU bandwidth control: a container
- * that is out of CPU time sleeps for most of one, and that lateness is made up for; a point of a 10 s average. */
+/* Budget that time saves up while a slice is idle. One period of the kernel's CPU bandwidth control: a
+ * container out of CPU time sleeps for most of one, which is made up for; a point of a 10 s average. */
 #define PACER_CREDIT_CAP (100 * WEIR_MS)
 /* A balance further ahead counts as this far: no launch waits longer for what was used, or for a bad word. */
 #define PACER_DEBT_CAP (60 * WEIR_S)
@@ -68,14 +69,14 @@ struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t
 /* Does the rule hold anything back at all? */
 bool pacer_binds(const struct pacer_rule *rule);
 
-struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule, uint64_t now,
-                                  uint64_t estimate);
+struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule,
+                                  uint64_t now, uint64_t estimate);
 
 /* The balance after `used` ns of GPU time (negative: given back) at `limit` basis points. */
 uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uint64_t now);
 uint64_t pacer_drain_after(uint64_t drain, int64_t work, uint64_t now);
 
-/* The same on the shared words: one compare-and-swap loop each, so a crash leaves either the old or the new. */
+/* The same on the shared words: one compare-and-swap loop each, so a crash leaves the old or the new. */
 void pacer_charge_balance(_Atomic uint64_t *balance, int64_t used, uint32_t limit, uint64_t now);
 void pacer_charge_drain(_Atomic uint64_t *drain, int64_t work, uint64_t now);
 

@@ -1,9 +1,10 @@
 /*
  * See pacing.h. One meter per device of the slice, in memory that costs nothing until it is touched.
  *
- * No lock is ever held while a launch waits or while the driver launches, and none is waited for: who does not
- * get the meter takes his launch from the ticket all the same and lets the holder settle it. A launch into a
- * stream that captures is no work yet, so it is neither paced nor measured; the launch of the graph is.
+ * No lock is ever held while a launch waits or while the driver launches, and none is waited for: who does
+ * not get the meter takes his launch from the ticket all the same and lets the holder settle it. A launch
+ * into a stream that captures is no work yet, so it is neither paced nor measured; the launch of the graph
+ * is.
  */
 #include "pacing.h"
 
@@ -14,9 +15,9 @@
 #include "meter.h"
 #include "turn.h"
 
-#define PACING_GAP (50 * WEIR_US)      /* a host that launches more seldom may leave the GPU idle in between */
+#define PACING_GAP (50 * WEIR_US)      /* a host that launches more seldom may leave the GPU idle meanwhile */
 #define PACING_COLLECT (200 * WEIR_US) /* results are looked for no more often */
-#define PACING_LOADING (200 * WEIR_US) /* a function's first launch call that takes longer was loading its code */
+#define PACING_LOADING (200 * WEIR_US) /* a function's first call that takes longer was loading its code */
 
 static struct meter meters[WEIR_MAX_DEVICES];
 static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; 0: not set up yet */
@@ -115,7 +116,8 @@ static void catch_up(struct launch *launch, uint64_t now)
 }
 
 /* How much to put on the lane's ticket, so that it covers this launch and what may follow it unasked. */
-static uint64_t top_up(const struct launch *launch, const struct lane *lane, uint64_t charge, uint64_t granted)
+static uint64_t top_up(const struct launch *launch, const struct lane *lane, uint64_t charge,
+                       uint64_t granted)
 {
     uint64_t size = granted < lane->ticket_size ? granted : lane->ticket_size;
     if (launch->single || size < charge || !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
@@ -145,7 +147,8 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     if (!meter_open(meter, lane, size, &terms, now))
         return false;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
-    atomic_store_explicit(&lane->expires, ticks + (uint64_t)((double)life * ticks_per_ns), memory_order_relaxed);
+    uint64_t expires = ticks + (uint64_t)((double)life * ticks_per_ns);
+    atomic_store_explicit(&lane->expires, expires, memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
     pacing->lane = lane;
@@ -154,9 +157,9 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
 }
 
 /*
- * Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What was
- * never measured and cannot be, because events fail in this context, is free: hook_errors says so, and a
- * program is not slowed down by a guess.
+ * Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What
+ * was never measured and cannot be, because events fail in this context, is free: hook_errors says so, and
+ * a program is not slowed down by a guess.
  */
 static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict,
                           const struct pacer_rule *rule, uint64_t now)
@@ -218,7 +221,8 @@ struct pacing pacing_begin(const void *function, CUstream stream)
     launch.meter = &meters[device];
     bool last = false;
     if (take_ticket(&launch, (uintptr_t)function, &last))
-        return (struct pacing){.meter = last ? launch.meter : NULL, .lane = lane_find(launch.meter, launch.key)};
+        return (struct pacing){.meter = last ? launch.meter : NULL,
+                               .lane = lane_find(launch.meter, launch.key)};
     int error = errno;
     struct pacing pacing = begin_slowly(&launch, (uintptr_t)function);
     errno = error;

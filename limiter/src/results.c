@@ -1,6 +1,6 @@
 /*
- * The results of a meter (meter.h): batches whose end has come are measured, in each lane in order; the union
- * over lanes is what was used; charge, GPU time and estimates are set right by it.
+ * The results of a meter (meter.h): batches whose end has come are measured, in each lane in order; the
+ * union over lanes is what was used; charge, GPU time and estimates are set right by it.
  */
 #include "meter.h"
 #include "pacer.h"
@@ -49,9 +49,10 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
 }
 
 /*
- * Where slots meet, a slice may share the card with a neighbour who came early or went late, and an elapsed time
- * then holds the neighbour's turns as well. What lies outside the slot or in its first turn is therefore taken
- * for what it was expected to be; the rest of the slot is certain. Expected at most: what was charged.
+ * Where slots meet, a slice may share the card with a neighbour who came early or went late, and an
+ * elapsed time then holds the neighbour's turns as well. What lies outside the slot or in its first turn
+ * is therefore taken for what it was expected to be; the rest of the slot is certain. Expected at most:
+ * what was charged.
  */
 static int64_t surely_used(const struct batch *batch, int64_t start, int64_t end)
 {
@@ -72,7 +73,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     if (!timeline_consume(lane->timeline, batch->end, 0, &end))
         return false;
     lane->end_ns = end;
-    if (was_idle || batch->loading) { /* an idle GPU begins when the launch reaches it, not at the event before */
+    if (was_idle || batch->loading) { /* an idle GPU begins when the launch reaches it, not at the event */
         start += (int64_t)batch->calling;
         start = start < end ? start : end;
     }

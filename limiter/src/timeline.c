@@ -1,6 +1,6 @@
 /*
- * See timeline.h. Each driver call is made in relaxed capture mode, so that it neither fails because another
- * thread captures in global mode nor invalidates that capture.
+ * See timeline.h. Each driver call is made in relaxed capture mode, so that it neither fails because
+ * another thread captures in global mode nor invalidates that capture.
  */
 #include "timeline.h"
 

@@ -1,11 +1,12 @@
 /*
  * The timing events of one context, on one time axis in nanoseconds.
  *
- * Events are recorded, polled and then consumed: consuming gives the event's time and puts it back into the
- * pool. Times are differences to a base event that is renewed every few seconds, because the driver gives
- * milliseconds as a float. The axis is laid on CLOCK_MONOTONIC when a base is chosen, to within the latency of
- * a record. Not thread-safe: the meter's owner calls. After an error other than "not ready" the timeline is
- * broken: it measures no more, and its context's launches go on being charged at the last estimates.
+ * Events are recorded, polled and then consumed: consuming gives the event's time and puts it back into
+ * the pool. Times are differences to a base event that is renewed every few seconds, because the driver
+ * gives milliseconds as a float. The axis is laid on CLOCK_MONOTONIC when a base is chosen, to within the
+ * latency of a record. Not thread-safe: the meter's owner calls. After an error other than "not ready" the
+ * timeline is broken: it measures no more, and its context's launches go on being charged at the last
+ * estimates.
  */
 #ifndef WEIR_TIMELINE_H
 #define WEIR_TIMELINE_H
@@ -32,7 +33,7 @@ enum timeline_state { TIMELINE_PENDING, TIMELINE_DONE, TIMELINE_BROKEN };
 /* Records an event; NULL: not possible, or the stream is capturing, in which nothing may be recorded. */
 CUevent timeline_record(struct timeline *timeline, CUstream stream);
 enum timeline_state timeline_poll(struct timeline *timeline, CUevent event);
-/* The time of a completed event. `recorded`: when, on CLOCK_MONOTONIC, if the stream was idle then; else 0. */
+/* The time of a completed event. `recorded`: when, on CLOCK_MONOTONIC, if the stream was idle; else 0. */
 bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorded, int64_t *ns);
 /* Puts an event back without asking for its time. */
 void timeline_drop(struct timeline *timeline, CUevent event);

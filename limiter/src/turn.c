@@ -1,14 +1,15 @@
 /*
- * See turn.h. While it waits, a launch also does the meter's work where nobody else does: it closes batches,
- * so that the pause is not taken for work, and takes in results, on which the end of the wait depends.
+ * See turn.h. While it waits, a launch also does the meter's work where nobody else does: it closes
+ * batches, so that the pause is not taken for work, and takes in results, on which the end of the wait
+ * depends.
  */
 #include "turn.h"
 
-#define TURN_LOOK (50 * WEIR_MS)     /* longest sleep: a change of gate, limit or lease is obeyed after that */
-#define TURN_PROBE (50 * WEIR_MS)    /* longest wait for the first measurement of a function */
-#define TURN_POLL (200 * WEIR_US)    /* … and how often it is looked for */
+#define TURN_LOOK (50 * WEIR_MS)  /* longest sleep: a change of gate, limit or lease is obeyed after that */
+#define TURN_PROBE (50 * WEIR_MS) /* longest wait for the first measurement of a function */
+#define TURN_POLL (200 * WEIR_US) /* … and how often it is looked for */
 
-/* Under a limit a function's second launch waits, for a while, until the first has shown how long it takes. */
+/* Under a limit a function's second launch waits a while until the first has shown how long it takes. */
 static bool probing(const struct launch *launch, uint64_t now)
 {
     uint64_t pending = atomic_load_explicit(&launch->estimate->pending, memory_order_relaxed);
@@ -45,7 +46,7 @@ static void sleep_until(struct meter *meter, uint64_t moment)
     atomic_store_explicit(&meter->late, late - late / 8 + seen / 8, memory_order_relaxed);
 }
 
-/* Gives back what open tickets still hold, ends batches so that a pause is no work, takes in what is known. */
+/* Gives back what open tickets hold, ends batches so that a pause is no work, takes in what is known. */
 static void settle(struct meter *meter, uint64_t now)
 {
     if (!meter_try(meter))
