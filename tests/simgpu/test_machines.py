@@ -22,9 +22,8 @@ def test_a_known_machine_is_an_environment_and_a_library(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["", "h300", "H200", "h200:0", "h200:17", "h200:x", "h200:", "h200,x"])
 def test_an_unknown_machine_is_refused_with_what_is_allowed(spec: str) -> None:
-    with pytest.raises(
-        UsageError, match=f"--simulate: {spec or "''"}: not allowed; one of h200, a100-40g, t4"
-    ):
+    shown = spec or "''"
+    with pytest.raises(UsageError, match=f"--simulate: {shown}: not allowed; one of h200, a100-40g, t4"):
         simulate(spec, {})
 
 
