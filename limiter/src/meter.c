@@ -1,7 +1,7 @@
 /*
- * See meter.h. Batches come from a fixed pool and wait in their lane in the order they were closed; a lane
- * whose batch cannot be closed (no event, the stream captures, the pool is empty) lets it go on, so the
- * worst case is a long batch, not a lost one.
+ * See meter.h. Batches come from a fixed pool and wait in their lane in the order they were closed. A batch
+ * that cannot be closed, because the stream captures or somebody else holds the meter, goes on: the worst is
+ * a long batch, not a lost one. Where the pool is empty, launches are charged as estimated until one is free.
  */
 #include "meter.h"
 

@@ -4,7 +4,7 @@
  * Before: find out in some 25 ns that the stream's ticket covers this launch, or else decide with the
  * pacer, wait if it says so, and put a new ticket on the lane. After: record the batch's end where this
  * launch used the ticket up. A launch is held back only by a rule that carries a deadline or a debt that
- * time repays, and the control page is read again every PACING_LOOK at the latest.
+ * time repays, and the control page is read again every 50 ms at the latest (turn.h).
  */
 #ifndef WEIR_PACING_H
 #define WEIR_PACING_H
