@@ -17,7 +17,7 @@ from pathlib import Path
 from deviceplugin import reconcile, slots
 from deviceplugin.contexts import context_bytes
 from limiter import layout, writer
-from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError, uuid_bytes
+from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError
 from limiter.slices import Observation, observe, sweep
 from weir.nvml import Nvml
 
@@ -35,9 +35,9 @@ class Figures:
 
     at: int = 0
     unaccounted: dict[Key, int] = field(default_factory=dict)
-    contexts: dict[str, int] = field(default_factory=dict)
+    contexts: dict[Key, int] = field(default_factory=dict)
     seen: reconcile.SeenTwice[Key] = field(default_factory=reconcile.SeenTwice)
-    candidates: dict[str, int] = field(default_factory=dict)
+    candidates: dict[Key, int] = field(default_factory=dict)
 
 
 class Agent:
@@ -90,7 +90,7 @@ class Agent:
         models = {gpu.uuid: gpu.name for gpu in self._nvml.gpus()}
         shown = {uuid: {one.pid: one.used for one in self._nvml.processes(uuid)} for uuid in models}
         excess: dict[Key, int] = {}
-        costs: dict[str, list[int]] = defaultdict(list)
+        costs: dict[Key, int] = {}
         for one in observe(self._box):
             earlier = before.get(one.path)
             if one.identity is None or one.control is None or one.stats is None or earlier is None:
@@ -99,22 +99,21 @@ class Agent:
                 here = shown.get(share.uuid, {})
                 excess[one.path, index] = reconcile.unaccounted(earlier, one.stats, index, here)
                 charge = one.control.devices[index].context_bytes
-                if (cost := reconcile.context_cost(earlier, one.stats, index, here, charge)) is not None:
-                    costs[share.uuid].append(cost)
+                cost = reconcile.context_cost(earlier, one.stats, index, here, charge)
+                if cost is not None and cost >= context_bytes(models.get(share.uuid, "")) // 8:
+                    costs[one.path, index] = min(cost, charge)
         self._figures.unaccounted = self._figures.seen.confirm(excess)
-        self._correct_contexts({uuid: min(found) for uuid, found in costs.items()}, models)
+        self._learn_contexts(costs)
 
-    def _correct_contexts(self, costs: Mapping[str, int], models: Mapping[str, str]) -> None:
-        """A lower cost counts once it was the same twice in a row, and is in the order of what contexts cost.
+    def _learn_contexts(self, costs: dict[Key, int]) -> None:
+        """A lower cost counts once it was the same twice in a row, and for the slice that showed it alone.
 
         A higher one is not learnt: it may be modules and workspaces, and what they take is unaccounted for.
         """
-        for uuid, cost in costs.items():
-            usual = context_bytes(models[uuid])
-            agreed = self._figures.candidates.get(uuid) == cost and cost >= usual // 8
-            if agreed and cost < self._figures.contexts.get(uuid, usual):
-                self._figures.contexts[uuid] = cost
-        self._figures.candidates = dict(costs)
+        agreed = {key: cost for key, cost in costs.items() if self._figures.candidates.get(key) == cost}
+        known = {**self._figures.contexts, **agreed}
+        self._figures.contexts = {key: known[key] for key in known.keys() & self._figures.unaccounted.keys()}
+        self._figures.candidates = costs
 
 
 def with_turn(control: ControlDevice, turn: slots.Turn, now: int) -> ControlDevice:
@@ -143,12 +142,11 @@ def with_figures(control: ControlDevice, figures: Figures, key: Key, now: int) -
     lasting = control.unaccounted_deadline  # a new agent leaves it to end by itself
     if key in figures.unaccounted:
         lasting = _renewed(lasting, now, UNACCOUNTED_LIFE) if excess else 0
-    cost = next((cost for uuid, cost in figures.contexts.items() if uuid_bytes(uuid) == control.uuid), None)
     return replace(
         control,
         unaccounted=excess,
         unaccounted_deadline=lasting,
-        context_bytes=control.context_bytes if cost is None else cost,
+        context_bytes=figures.contexts.get(key, control.context_bytes),
     )
 
 

@@ -8,7 +8,9 @@ frame:
     capped, burst    and, in proportion to its limit, what capped slices that rest leave idle
     uncapped         an equal part of what nobody was promised, and never less than FLOOR
 
-A card with only uncapped slices has no slots: nobody is promised anything, the driver shares as it does.
+A slot of more than was promised ends one kernel early, so that what it launched last takes nothing from a
+promise. A card with only uncapped slices has no slots: nobody is promised anything, the driver shares as it
+does.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ FRAME = 20 * MS  # 20 and 50 ms held a pair to the same point on an H200; the sh
 LONGEST_FRAME = 200 * MS  # a claim of endless kernels must not make the neighbours wait for seconds
 FRAME_STEP = 10 * MS  # so that a kernel measured a little longer does not move every slot
 GUARD = 100_000  # between two slots that would touch: the last launch of one drains into it
+OVERHANG = 1 * MS  # how far the last kernel of a slot reaches into the next, at most, without being long
 FLOOR = 100  # 1 %: a slice that nobody owes anything can still end its work
 QUIET = 300 * MS  # a slice without launches for so long is not busy
 LONGEST_QUIET = 3_000 * MS
@@ -87,17 +90,25 @@ def plan(tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:
         return {}
     share = shares(tenants)
     frame = frame_length(busy, share)
+    length = {one.key: slot_length(one, frame, share[one.key]) for one in busy}
+    room = frame - GUARD * len(busy)
+    if (wanted := sum(length.values())) > room:
+        length = {key: part * room // wanted for key, part in length.items()}
+    gap = (frame - sum(length.values())) // len(busy)
     turns: dict[K, Turn] = {}
-    gap = max(GUARD, frame * (FULL - sum(share.values())) // FULL // len(busy))
-    room = frame - gap * len(busy)  # less than the shares' sum only where the guard had to be taken from them
-    scale = min(1.0, room * FULL / (frame * sum(share.values())))
     offset = 0
     for one in busy:
-        length = int(frame * share[one.key] / FULL * scale)
         changed = 0 if share[one.key] == one.limit else share[one.key]
-        turns[one.key] = Turn(frame, offset, length, changed)
-        offset += length + gap
+        turns[one.key] = Turn(frame, offset, length[one.key], changed)
+        offset += length[one.key] + gap
     return turns
+
+
+def slot_length(one: Tenant[K], frame: int, share: int) -> int:
+    """The slot for a share of a frame. One beyond what was promised ends a kernel early: it harms nobody."""
+    length = frame * share // FULL
+    beyond = not one.capped or share > one.limit
+    return length - min(one.longest, OVERHANG, length // 4) if beyond else length
 
 
 def shares(tenants: Sequence[Tenant[K]]) -> dict[K, int]:

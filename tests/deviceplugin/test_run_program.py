@@ -31,6 +31,26 @@ def test_without_memory_asked_the_card_is_the_limit(box):
     assert total == 143_155 * MIB
 
 
+CARDS = """
+check(cuda.cuInit(0))
+count, total = ctypes.c_int(), ctypes.c_size_t()
+check(cuda.cuDeviceGetCount(ctypes.byref(count)))
+for ordinal in range(count.value):
+    check(cuda.cuDeviceTotalMem_v2(ctypes.byref(total), ordinal))
+    say(total.value >> 20)
+say(os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+
+
+@pytest.mark.parametrize("gpu", ["0", "1", "1,0"])
+def test_several_cards_each_at_the_slice_s_size_and_no_others(box, gpu):
+    *totals, visible = lines_of(
+        box.run("--simulate", "h200:2", "--gpu", gpu, "--memory", "10%", *program(CARDS))
+    )
+    assert totals == ["14315"] * len(gpu.split(","))
+    assert len(visible.split(",")) == len(totals)
+
+
 def test_the_machine_can_be_named_by_the_environment(box):
     box.environment["WEIR_SIMULATE"] = "h200"
     command = [*WEIR, "run", "--root", box.root, "--", *program("context(); say(1)")[1:]]

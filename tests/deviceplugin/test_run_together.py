@@ -113,3 +113,11 @@ def test_a_busy_pair_shares_the_card_as_asked(box):
         for done in (json.loads(text.splitlines()[-1]) for text in ended)
     ]
     assert shares == [pytest.approx(60, abs=6), pytest.approx(30, abs=6)]
+
+
+@pytest.mark.parametrize(("policy", "share"), [("fixed", 30), ("burst", 100)])
+def test_alone_a_fixed_slice_has_its_share_and_a_burst_slice_the_card(box, policy, share):
+    load = ["--", *WEIR, "load", "--seconds", "3", "--kernel-us", "1000", "--queue", "64"]
+    result = box.run("--cores", "30", "--policy", policy, *load)
+    done = json.loads(result.stdout.splitlines()[-1])
+    assert 100 * done["kernel_seconds"] / done["t"] == pytest.approx(share, abs=8)

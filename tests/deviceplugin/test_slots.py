@@ -14,6 +14,7 @@ from deviceplugin.slots import (
     LONGEST_FRAME,
     LONGEST_QUIET,
     MS,
+    OVERHANG,
     QUIET,
     Activity,
     Tenant,
@@ -90,6 +91,12 @@ def test_a_pair_has_slots_of_its_limits_in_one_frame():
 def test_a_share_that_is_not_the_limit_is_named():
     turns = plan([tenant("a", 2000, burst=True), tenant("b", 3000), tenant("c")])
     assert {key: turn.share for key, turn in turns.items()} == {"a": 0, "b": 0, "c": 5000}
+
+
+def test_what_nobody_was_promised_ends_a_kernel_before_a_promise_begins():
+    turns = plan([tenant("a", 6000, longest=MS), tenant("b", longest=MS // 2), tenant("c", longest=2**62)])
+    assert turns["a"].length == 12 * MS
+    assert (turns["b"].length, turns["c"].length) == (4 * MS - MS // 2, 4 * MS - OVERHANG)
 
 
 def test_a_full_card_gives_the_guard_from_all():

@@ -1,6 +1,9 @@
 """The control page: written by one, read by many, and what its limits come to at a moment."""
 
+import contextlib
+import itertools
 import struct
+import threading
 from dataclasses import replace
 
 import pytest
@@ -92,3 +95,26 @@ def test_an_older_minor_version_reads_with_its_missing_fields_as_none(tmp_path):
 def test_the_limit_in_force(fields, memory, cores):
     device = pages.ControlDevice(UUID, memory_limit=100, core_limit=3000, **fields)
     assert (device.memory_limit_at(10), device.core_limit_at(10)) == (memory, cores)
+
+
+def test_a_reader_never_sees_half_of_a_write(tmp_path):
+    path = tmp_path / "control"
+    wanted = [control_page(slot_offset=value, slot_length=value, unaccounted=value) for value in (1, 2**60)]
+    writer.create_control(path, wanted[0])
+    done = threading.Event()
+
+    def write():
+        for page in itertools.cycle(wanted):
+            writer.update_control(path, page)
+            if done.is_set():
+                return
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    seen = []
+    while len(seen) < 500:
+        with contextlib.suppress(pages.TornReadError):
+            seen.append(replace(pages.read_control(path), sequence=0))
+    done.set()
+    thread.join()
+    assert all(page in wanted for page in seen)
