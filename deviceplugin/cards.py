@@ -33,7 +33,12 @@ def choose(wanted: str | None, gpus: Sequence[Gpu], free: Mapping[str, int]) -> 
     if not gpus:
         raise NoGpuError("the driver knows no GPU here; --simulate h200 runs on a simulated one")
     if wanted is None:
-        return (max(gpus, key=lambda gpu: (free.get(gpu.uuid, 0), -gpu.index)),)
+        whole = [gpu for gpu in gpus if not gpu.mig_mode]
+        if not whole:
+            raise NoGpuError(
+                "every GPU here is in MIG mode; slices are made of whole cards (nvidia-smi -mig 0)"
+            )
+        return (max(whole, key=lambda gpu: (free.get(gpu.uuid, 0), -gpu.index)),)
     by_name = {str(gpu.index): gpu for gpu in gpus} | {gpu.uuid: gpu for gpu in gpus}
     names = [name.strip() for name in wanted.split(",")]
     allowed = f"0 to {len(gpus) - 1}" if len(gpus) > 1 else "0"
@@ -42,6 +47,8 @@ def choose(wanted: str | None, gpus: Sequence[Gpu], free: Mapping[str, int]) -> 
             uuids = ", ".join(gpu.uuid for gpu in gpus)
             raise UsageError("--gpu", name or wanted, f"this machine has {allowed} (by UUID: {uuids})")
     chosen = tuple(by_name[name] for name in names)
+    if any(gpu.mig_mode for gpu in chosen):
+        raise UsageError("--gpu", wanted, "a card that is not in MIG mode; slices are made of whole cards")
     if len({gpu.uuid for gpu in chosen}) < len(chosen):
         raise UsageError("--gpu", wanted, "each card once")
     if len(chosen) > layout.MAX_DEVICES:

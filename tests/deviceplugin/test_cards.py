@@ -1,6 +1,7 @@
 """Which cards and shares the options mean, and what is refused with which words."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,15 @@ def test_without_a_card_asked_the_one_with_most_room(free, index):
 def test_a_card_that_is_none_is_refused(text):
     with pytest.raises(UsageError, match=r"^--gpu: "):
         choose(text, CARDS, {})
+
+
+def test_a_card_in_mig_mode_is_passed_over_and_refused_by_name():
+    split = replace(gpu(0), mig_mode=True)
+    assert choose(None, [split, gpu(1)], {split.uuid: 9 * GIB})[0].index == 1
+    with pytest.raises(UsageError, match="MIG"):
+        choose("0", [split, gpu(1)], {})
+    with pytest.raises(NoGpuError, match="MIG"):
+        choose(None, [split], {})
 
 
 def test_no_card_at_all_names_the_way_out():
