@@ -48,7 +48,7 @@ static struct weir_pool *current_pool(CUstream stream)
     if (!weir_slice() || ordinal_of(stream, &ordinal) != CUDA_SUCCESS ||
         WEIR_REAL(cuDeviceGetMemPool)(&handle, ordinal) != CUDA_SUCCESS)
         return NULL;
-    return weir_pool_intern(handle, weir_device_of(ordinal));
+    return weir_pool_intern(handle, weir_device_of(ordinal), false);
 }
 
 /* Whether the driver may be asked; `pool` becomes NULL when there is nothing to settle afterwards. */
@@ -118,14 +118,50 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
     CUresult result = WEIR_CALL(cuMemPoolCreate, pool, properties);
     int device = !weir_inside && result == CUDA_SUCCESS ? device_of(properties) : WEIR_NO_DEVICE;
-    if (device == WEIR_OTHER_DEVICE) {
-        weir_count_denied(device, 0);
-        WEIR_CALL(cuMemPoolDestroy, *pool);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    if (device >= 0 && !weir_pool_intern(*pool, device))
-        weir_count_error(device);
+    if (device == WEIR_NO_DEVICE || (device >= 0 && weir_pool_intern(*pool, device, true)))
+        return result;
+    weir_count_denied(WEIR_OTHER_DEVICE, 0); /* another's card, or one pool more than can be accounted for */
+    WEIR_CALL(cuMemPoolDestroy, *pool);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Pools that nobody created: a program may allocate from one as soon as it has its name. */
+static CUresult named(CUresult result, const CUmemoryPool *pool, int device)
+{
+    if (result == CUDA_SUCCESS)
+        weir_pool_intern(*pool, device, false);
     return result;
+}
+
+static int card_of(CUdevice ordinal)
+{
+    return weir_inside ? WEIR_NO_DEVICE : weir_device_of(ordinal);
+}
+
+static int located(const CUmemLocation *location)
+{
+    bool on_card = location && location->type == CU_MEM_LOCATION_TYPE_DEVICE;
+    return on_card ? card_of(location->id) : WEIR_NO_DEVICE;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    return named(WEIR_CALL(cuDeviceGetDefaultMemPool, pool, device), pool, card_of(device));
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    return named(WEIR_CALL(cuDeviceGetMemPool, pool, device), pool, card_of(device));
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+    return named(WEIR_CALL(cuMemGetDefaultMemPool, pool, location, type), pool, located(location));
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+    return named(WEIR_CALL(cuMemGetMemPool, pool, location, type), pool, located(location));
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool)

@@ -44,6 +44,10 @@
     X(cuMemPoolDestroy, cuMemPoolDestroy, OPTIONAL)                                                          \
     X(cuMemPoolTrimTo, cuMemPoolTrimTo, OPTIONAL)                                                            \
     X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, OPTIONAL)                                                \
+    X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, OPTIONAL)                                        \
+    X(cuDeviceGetMemPool, cuDeviceGetMemPool, OPTIONAL)                                                      \
+    X(cuMemGetDefaultMemPool, cuMemGetDefaultMemPool, OPTIONAL)                                              \
+    X(cuMemGetMemPool, cuMemGetMemPool, OPTIONAL)                                                            \
     X(cuMemCreate, cuMemCreate, OPTIONAL)                                                                    \
     X(cuMemRelease, cuMemRelease, OPTIONAL)                                                                  \
     X(cuMemMap, cuMemMap, OPTIONAL)                                                                          \
@@ -101,7 +105,6 @@
     X(cuDeviceGetUuid, cuDeviceGetUuid, OPTIONAL)                                                            \
     X(cuDeviceGetUuid_v2, cuDeviceGetUuid_v2, OPTIONAL)                                                      \
     X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, REQUIRED)                                      \
-    X(cuDeviceGetMemPool, cuDeviceGetMemPool, OPTIONAL)                                                      \
     X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, OPTIONAL)                                                \
     X(cuStreamGetCtx, cuStreamGetCtx, OPTIONAL)                                                              \
     X(cuStreamGetCtx_ptsz, cuStreamGetCtx, OPTIONAL)                                                         \

@@ -7,7 +7,8 @@
  * the driver's figure between loading the word and replacing it, so a figure that is older than somebody else's
  * change never gets in: too much may be charged until the next refresh, never too little.
  *
- * Memory of host pools, and of pools imported from other processes, is charged to nobody here.
+ * Memory of host pools, and of pools imported from other processes, is charged to nobody here. A pool of a card
+ * outside the slice has a record too, so that every allocation from it is refused.
  */
 #include "pools.h"
 
@@ -19,7 +20,8 @@
 #include "internal.h"
 #include "memory.h"
 
-#define POOLS 128
+#define POOLS 1024 /* of one process at once */
+#define SPARE 64   /* of these, kept for the cards' own pools, which nobody creates */
 #define GROWTH UINT64_C(0x2000000) /* 32 MiB: pools grow by whole multiples of it */
 #define COUNTER_BITS 30
 #define DRAIN_NS UINT64_C(10000000000) /* 10 s: longer than kernels are that a program means to wait for */
@@ -58,14 +60,15 @@ struct weir_pool *weir_pool_find(CUmemoryPool handle)
 }
 
 /* Only the first sight of a pool takes this lock. */
-struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device)
+struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device, bool created)
 {
     struct weir_pool *pool = weir_pool_find(handle);
-    if (pool || device < 0 || !handle)
+    uint32_t room = created ? POOLS - SPARE : POOLS;
+    if (pool || device == WEIR_NO_DEVICE || !handle)
         return pool;
     pthread_mutex_lock(&interning);
     pool = weir_pool_find(handle);
-    for (uint32_t i = 0; !pool && i < POOLS; i++) {
+    for (uint32_t i = 0; !pool && i < room; i++) {
         if (atomic_load(&pools[i].handle))
             continue;
         pool = &pools[i];

@@ -10,9 +10,12 @@
 
 struct weir_pool;
 
-/* The account of a pool, NULL: charged to nobody. intern makes one for a pool that is seen for the first time. */
+/*
+ * The account of a pool, NULL: charged to nobody. intern makes one for a pool that is seen for the first time;
+ * there is always room for the cards' own, and NULL for one `created` by the program when there is no more.
+ */
 struct weir_pool *weir_pool_find(CUmemoryPool handle);
-struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device);
+struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device, bool created);
 
 typedef CUresult weir_stream_query(CUstream stream);
 

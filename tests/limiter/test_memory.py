@@ -69,6 +69,7 @@ WHAT_IS_CHARGED = {
     "managed": (("managed:3000000",), 4),
     "rows are padded": (("pitch:1000:4096",), 4),
     "a pool grows by steps": (("async:1", "async:1000"), 32),
+    "the card's pool by name": (("defaultpool:1", "latestpool:1000", "async:1"), 32),
     "a pool of the program's own": (("pool:1", "async:1"), 64),
     "a pool shrinks when the program waits": (("async:1", "freeasync:0", "sync"), 0),
     "a pool is trimmed": (("pool:1", "freeasync:0", "sync", "trimpool"), 0),
@@ -99,7 +100,7 @@ def test_what_is_charged_is_what_the_card_gives(
         assert in_use(machine) - idle - CONTEXT == expected * MIB
 
 
-WHAT_IS_REFUSED = ("alloc", "managed", "pitch", "async", "pool", "create")
+WHAT_IS_REFUSED = ("alloc", "managed", "pitch", "async", "pool", "defaultpool", "latestpool", "create")
 
 
 @pytest.mark.parametrize("kind", WHAT_IS_REFUSED)
@@ -184,6 +185,18 @@ def test_what_was_allocated_in_a_context_goes_with_it(machine: Machine, slice_: 
 def test_a_card_outside_the_slice_gives_nothing(machine: Machine, slice_: Slice) -> None:
     lines = machine.run(slice_, "init", "device:1", "context", "retainprimary")
     assert [line[1] for line in lines] == [OK, OUT_OF_MEMORY, OUT_OF_MEMORY]
+
+
+def test_the_pool_of_a_card_outside_the_slice_gives_nothing(machine: Machine, slice_: Slice) -> None:
+    lines = machine.run(slice_, *OPEN, "device:1", "defaultpool:1")
+    assert lines[-1] == ("defaultpool", OUT_OF_MEMORY)
+
+
+def test_pools_past_counting_are_refused_and_not_left_uncharged(machine: Machine, slice_: Slice) -> None:
+    commands = ("morepools:900", f"pool:{LIMIT}", "pool:1", "morepools:9000", "defaultpool:1")
+    with resting(machine, slice_, *OPEN, *commands) as lines:
+        assert [line[1] for line in lines[2:]] == [OK, OUT_OF_MEMORY, OK, OUT_OF_MEMORY, OK]
+        assert slice_.stats.devices[0].used == CONTEXT + 64 * MIB
 
 
 def test_limits_follow_the_card_and_not_its_ordinal(machine: Machine, make_slice: MakeSlice) -> None:

@@ -2,8 +2,9 @@
  * A CUDA program that does what its arguments say, one after the other, and prints each result:
  *
  *   alloc:BYTES  managed:BYTES  pitch:WIDTH:ROWS  async:BYTES  pool:BYTES      → "NAME RESULT"; makes object N
+ *   defaultpool:BYTES  latestpool:BYTES                                        (from the card's own pool, by name)
  *   create:BYTES  hostcreate:BYTES                                             (object N: a VMM handle)
- *   free:N  freeasync:N  release:N  map:N  unmap:N  retain:N  destroypool  trimpool
+ *   free:N  freeasync:N  release:N  map:N  unmap:N  retain:N  destroypool  trimpool  morepools:N
  *   context  destroycontext  retainprimary  releaseprimary  resetprimary  device:ORDINAL
  *   elsewhere:BYTES  info  infofree  total  nvml  sync  array:SIDE  fill:BYTES (allocates until refused)
  *   fork  (the rest runs in a child; the parent waits)   closeall   wait (until a byte comes on stdin)
@@ -65,6 +66,28 @@ static CUresult make_pool(void)
     return own_pool ? CUDA_SUCCESS : CALL(cuMemPoolCreate, &own_pool, &properties);
 }
 
+/* Makes pools until there are `count`, or one is refused; the last is the program's own. */
+static CUresult make_more_pools(uint64_t count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (uint64_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        own_pool = NULL;
+        result = make_pool();
+    }
+    return result;
+}
+
+/* From a pool that the program did not create, by a name that it asked for. */
+static CUresult allocate_from_card(const char *name, CUdeviceptr *pointer, uint64_t size)
+{
+    CUmemoryPool pool;
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
+    CUresult result = *name == 'd'
+                          ? CALL(cuDeviceGetDefaultMemPool, &pool, device)
+                          : CALL(cuMemGetDefaultMemPool, &pool, &here, CU_MEM_ALLOCATION_TYPE_PINNED);
+    return result == CUDA_SUCCESS ? CALL(cuMemAllocFromPoolAsync, pointer, size, pool, NULL) : result;
+}
+
 static CUresult allocate(const char *name, uint64_t size, uint64_t rows)
 {
     CUdeviceptr pointer = 0;
@@ -83,6 +106,8 @@ static CUresult allocate(const char *name, uint64_t size, uint64_t rows)
         result = CALL(cuMemAllocAsync, &pointer, size, NULL);
     else if (strcmp(name, "pool") == 0 && (result = make_pool()) == CUDA_SUCCESS)
         result = CALL(cuMemAllocFromPoolAsync, &pointer, size, own_pool, NULL);
+    else if (strcmp(name, "defaultpool") == 0 || strcmp(name, "latestpool") == 0)
+        result = allocate_from_card(name, &pointer, size);
     else if (strcmp(name, "create") == 0 || strcmp(name, "hostcreate") == 0) {
         if (*name == 'h')
             where.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0};
@@ -217,6 +242,8 @@ static void other(const char *name, uint64_t size)
         said(name, CALL_V2(cuArrayCreate, &array, &shape));
     else if (strcmp(name, "trimpool") == 0)
         said(name, CALL(cuMemPoolTrimTo, own_pool, 0));
+    else if (strcmp(name, "morepools") == 0)
+        said(name, make_more_pools(size));
     else if (strcmp(name, "destroypool") == 0)
         said(name, CALL(cuMemPoolDestroy, own_pool));
     else if (strcmp(name, "fill") == 0) {
@@ -247,7 +274,7 @@ int main(int argc, char **argv)
         char name[32] = "";
         unsigned long long first = 0, second = 0;
         sscanf(argv[i], "%31[^:]:%llu:%llu", name, &first, &second);
-        if (is_one_of(name, " alloc managed pitch async pool create hostcreate "))
+        if (is_one_of(name, " alloc managed pitch async pool defaultpool latestpool create hostcreate "))
             said(name, allocate(name, first, second));
         else if (is_one_of(name, " free freeasync release map unmap retain "))
             said(name, on_object(name, (int)first));
