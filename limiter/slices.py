@@ -45,6 +45,8 @@ from weir.errors import HostError
 
 STATES = ("live", "stale", "orphan", "corrupt", "version_mismatch")
 _MAX_IDENTITY = 64 << 10
+_LATEST = 1 << 40  # Unix time; far beyond any clock
+_MAX_INDEX = 1 << 16
 _UNFINISHED_SECONDS = 60.0  # making a directory takes milliseconds
 
 
@@ -203,6 +205,7 @@ def observe_one(path: Path, *, processes: bool = True) -> Observation | None:
         stats = read_stats(path / "rw" / "stats", processes=processes)
         control = read_control(path / "control")
         if not len(identity.devices) == len(control.devices) == len(stats.devices):
+            control, stats = None, None  # nobody could pair them
             raise CorruptPageError(f"{path}: its pages are for different numbers of cards")
     except TornReadError as error:
         return Observation(path, "live", supervised(path), identity, None, stats, str(error), torn=True)
@@ -222,7 +225,7 @@ def load_identity(path: Path) -> Identity:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
             return _identity(json.loads(stream.read(_MAX_IDENTITY)))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise CorruptPageError(f"{file}: {error}") from error
 
 
@@ -231,13 +234,34 @@ def _identity(data: Any) -> Identity:
         raise ValueError("not an object")
     devices = tuple(Share(**share) for share in data.pop("devices"))
     identity = Identity(devices=devices, **data)
+    for name in ("name", "namespace", "pod", "container", "pod_uid", "policy"):
+        _check(name, _is_text(getattr(identity, name)))
+    _check("generation", _counts(identity.generation, (1 << 64) - 1))
+    _check("created", isinstance(identity.created, int | float) and 0 <= identity.created < _LATEST)
     for share in devices:
+        _check("uuid", _is_text(share.uuid))
         uuid_bytes(share.uuid)
-        if not all(isinstance(one, int) for one in (share.index, share.memory_bytes or 0, share.cores_bp)):
-            raise ValueError("a share that is not a number")
-    if not isinstance(identity.generation, int) or not isinstance(identity.created, int | float):
-        raise ValueError("generation and created are numbers")
+        _check("index", _counts(share.index, _MAX_INDEX))
+        _check("memory_bytes", share.memory_bytes is None or _counts(share.memory_bytes, (1 << 63) - 1))
+        _check("cores_bp", _counts(share.cores_bp, layout.FULL_CORES))
+        _check("guarantee_bp", _counts(share.guarantee_bp, layout.FULL_CORES))
     return identity
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    value.encode()  # a lone surrogate is JSON, but nothing that can be shown; a ValueError like the others
+    return True
+
+
+def _counts(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _check(field: str, good: bool) -> None:
+    if not good:
+        raise ValueError(f"{field}: out of range, or of another type")
 
 
 def _own_directory(path: Path) -> None:

@@ -1,12 +1,13 @@
 """Slice directories: made whole, found with a state, swept when nobody lives in them, never followed."""
 
+import ctypes
 import json
 import os
 import time
 
 import pytest
 
-from limiter import slices
+from limiter import layout, slices
 from limiter.pages import read_control
 from tests.limiter.tenant import Tenant
 
@@ -114,7 +115,32 @@ def changed(**changes):
     return spoil
 
 
+def share(**changes):
+    return changed(devices=[{"uuid": UUID, "index": 0, "memory_bytes": 1} | changes])
+
+
+def another_card_in_stats(path):
+    tenant = Tenant(path / "rw/stats")
+    tenant.header.device_count = 2
+    tenant.header.slot_stride += ctypes.sizeof(layout.SlotDevice)
+    tenant.poke(0, tenant.header)
+    os.truncate(path / "rw/stats", 1 << 22)
+
+
 SPOILED = {
+    "JSON without an end of nesting": lambda path: write(path / "slice.json", "[" * 60_000),
+    "a pod that is a number": changed(pod=5),
+    "a pod that cannot be written": changed(pod="\ud800"),
+    "a generation of too many bits": changed(generation=1 << 64),
+    "a creation that is no time": changed(created=float("nan")),
+    "a creation that never comes": changed(created=float("inf")),
+    "a UUID that is a number": share(uuid=5),
+    "an index below 0": share(index=-1),
+    "memory that is no number": share(memory_bytes=float("nan")),
+    "memory of too many bits": share(memory_bytes=1 << 63),
+    "more than all cores": share(cores_bp=10_001),
+    "a guarantee that is text": share(guarantee_bp="1"),
+    "a stats page for more cards": another_card_in_stats,
     "no slice.json": lambda path: (path / "slice.json").unlink(),
     "not JSON": lambda path: write(path / "slice.json", "\x00{"),
     "another kind of JSON": lambda path: write(path / "slice.json", "[1]"),
@@ -137,6 +163,13 @@ def test_a_spoiled_directory_is_corrupt_and_harms_no_other(case, make, tmp_path)
     make("whole")
     SPOILED[case](path)
     assert states(tmp_path) == {"spoiled": "corrupt", "whole": "live"}
+
+
+def test_pages_that_cannot_be_paired_are_not_handed_out(make, tmp_path):
+    path, _ = make()
+    another_card_in_stats(path)
+    (one,) = slices.observe(tmp_path)
+    assert (one.identity.name, one.control, one.stats) == ("alice", None, None)
 
 
 def test_junk_beside_the_slices_is_shown_and_never_followed(make, tmp_path):
