@@ -91,7 +91,7 @@ int weir_open_page(const char *name, int flags)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    return open(path, flags | O_CLOEXEC);
+    return open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe would keep us waiting */
 }
 
 /* Maps a whole page file; NULL if there is none or it is shorter than its header. */
