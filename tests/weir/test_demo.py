@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from weir.demo.command import free_port
+from weir.demo.command import choose_target, free_port
 from weir.demo.programs import Programs
 from weir.demo.readings import Reading, SliceReading, own_share, parse, reports, share
 from weir.demo.verdict import Judgement, judge_memory, judge_share
 from weir.demo.view import Row, bar, final, screen
-from weir.errors import WeirError
+from weir.errors import NoGpuError, UsageError, WeirError
 
 GIB = 1 << 30
 PAGE = """\
@@ -115,8 +115,8 @@ def test_a_greedy_slice_is_held_if_it_was_refused_and_never_over(limit, most, re
     assert says in judged.text
 
 
-def printed(renderable):
-    console = Console(width=120, force_terminal=False)
+def printed(renderable, width=120):
+    console = Console(width=width, force_terminal=False)
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
@@ -135,14 +135,38 @@ def test_the_verdict_says_what_it_is_about_on_every_line(held):
     assert text.count("simulated NVIDIA H200") == 2
 
 
+def test_the_table_fits_a_terminal_of_80_columns_and_has_no_blank_at_the_end_of_its_last_line():
+    wide = Row("alice", 0.6, 0.597, 0.595, 120.5 * GIB, 8 * GIB, 1)
+    text = printed(final([], [wide], [], "simulated NVIDIA H200"), width=80)
+    assert "…" not in text
+    assert all(part in text for part in ("59.7 %", "OWN COUNT", "120.5 GiB", "REFUSED"))
+    assert "measured on a simulated NVIDIA H200\n" in text
+
+
 def test_the_screen_shows_a_slice_that_has_no_number_yet():
     assert "bob" in printed(screen([], [Row("bob", 0.3)], "GPU", "starting", 0.0))
 
 
 @pytest.mark.parametrize(("given", "asked"), [(None, 0.3), (0.0, 0.01), (0.5, 0.5), (1.0, 1.0), (3.0, 1.0)])
 def test_a_bar_has_one_length_and_one_mark(given, asked):
-    assert len(bar(given, asked).plain) == 24
+    assert len(bar(given, asked).plain) == 18
     assert bar(given, asked).plain.count("┃") == 1
+
+
+def test_a_machine_nobody_knows_is_refused_before_anything_starts():
+    with pytest.raises(UsageError, match="--simulate: h2000: not allowed"):
+        choose_target("h2000", None)
+
+
+def no_driver():
+    raise NoGpuError("no driver")
+
+
+def test_without_a_driver_a_card_is_simulated_unless_one_was_asked_for(monkeypatch):
+    monkeypatch.setattr("weir.demo.command.DriverNvml", no_driver)
+    assert choose_target(None, None).simulate == "h200"
+    with pytest.raises(NoGpuError):
+        choose_target(None, "0")
 
 
 def test_a_port_that_is_taken_is_not_taken_again():

@@ -13,7 +13,7 @@ from rich.text import Text
 from weir.demo.verdict import Judgement, percent
 from weir.units import format_bytes
 
-_BAR_CELLS = 24
+_BAR_CELLS = 18  # with it the table fits a terminal of 80 columns
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,9 @@ def title(where: str, simulated: bool) -> Text:
     return Text.assemble(("Weir demo", "bold"), "  ", (where, "bold yellow" if simulated else "bold"))
 
 
-def table(rows: Iterable[Row], where: str) -> Table:
+def table(rows: Iterable[Row]) -> Table:
     """The slices: what each asked for and what it got."""
-    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
-    made.caption = f"measured on a {where}" if where.startswith("simulated") else f"measured on {where}"
-    made.caption_justify = "left"
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     made.add_column("SLICE", no_wrap=True)
     made.add_column("ASKED", justify="right", no_wrap=True)
     made.add_column("", no_wrap=True)
@@ -47,6 +45,10 @@ def table(rows: Iterable[Row], where: str) -> Table:
     for row in rows:
         made.add_row(*_cells(row))
     return made
+
+
+def _measured_on(where: str) -> Text:
+    return Text(f"measured on {'a ' if where.startswith('simulated') else ''}{where}", style="dim italic")
 
 
 def _cells(row: Row) -> list[RenderableType]:
@@ -77,7 +79,7 @@ def screen(
     """The whole of it while it runs: `doing` in words, `done` from 0 to 1."""
     progress = Table.grid(padding=(0, 2))
     progress.add_row(ProgressBar(total=1.0, completed=done, width=40), Text(doing, style="dim"))
-    return Group(*head, "", table(rows, where), "", progress)
+    return Group(*head, "", table(rows), _measured_on(where), "", progress)
 
 
 def final(
@@ -92,4 +94,4 @@ def final(
     ]
     told = "HELD: every slice got its share and kept its limit" if held else "NOT HELD: the numbers are off"
     verdict = Text(f"{told} ({where})", style="bold green" if held else "bold red")
-    return Group(*head, "", table(rows, where), "", *lines, "", verdict)
+    return Group(*head, "", table(rows), _measured_on(where), "", *lines, "", verdict)
