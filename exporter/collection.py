@@ -9,6 +9,7 @@ never returns cannot keep the process from ending.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -62,7 +63,7 @@ class Watch(Generic[R]):
         try:
             value = self._collector.collect()
         except Exception as failure:  # whatever a source does, it must not end its thread
-            error = str(failure) if isinstance(failure, WeirError) else f"{type(failure).__name__}: {failure}"
+            error = _in_words(failure)
         end = self._clocks.monotonic()
         last = self._health.last_success
         if value is not None:
@@ -83,6 +84,15 @@ class Watch(Generic[R]):
         """The last good value, unless it is too old."""
         good = self._good
         return good[1] if good and self._clocks.monotonic() - good[0] <= max_age else None
+
+
+def _in_words(failure: Exception) -> str:
+    """One line for a person: our own words, the system's, or whatever the exception says."""
+    if isinstance(failure, WeirError):
+        return str(failure)
+    if isinstance(failure, OSError) and failure.filename and failure.strerror:
+        return f"{os.fsdecode(failure.filename)}: {failure.strerror}"
+    return f"{type(failure).__name__}: {failure}"
 
 
 class _Accounted:

@@ -1,11 +1,13 @@
 """`weir top`: what every slice asked for and gets, now. Needs no exporter: it reads the same sources itself.
 
-On a terminal a table that renews itself until Ctrl-C; elsewhere the table once, as plain text; with --json
-one snapshot for programs. A share is measured between two readings, so one interval passes before the first.
+On a terminal a table that renews itself until Ctrl-C, or until that terminal is gone; elsewhere the table
+once, as plain text; with --json one snapshot for programs. A share is measured between two readings, so one
+interval passes before the first.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -62,10 +64,14 @@ def _watch(collection: Collection, console: Console, interval: float, simulate: 
     collection.start()
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
-            while True:
+            while console.is_terminal:  # one that was closed under us says no from then on
                 live.update(view(collection.snapshot(), simulate, console.width), refresh=True)
                 time.sleep(interval)
     except KeyboardInterrupt:
         return
+    except OSError:  # it was closed while we wrote
+        if console.is_terminal:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has no place to go
     finally:
         collection.stop()

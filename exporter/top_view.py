@@ -26,13 +26,20 @@ def view(snapshot: Snapshot, simulate: str | None, width: int) -> RenderableType
     for gpu in snapshot.gpus.gpus:
         shown.add(gpu.gpu.uuid)
         here = snapshot.slices_on(gpu.gpu.uuid)
-        parts += [_card(gpu, simulate), _table(here, bars) if here else Text("no slices", style="dim"), ""]
+        parts += [_card(gpu, simulate), *([_table(here, bars)] if here else _empty(snapshot)), ""]
     if lost := [state for state in snapshot.slices if state.claims.gpu_uuid not in shown]:
         parts += [Text("On cards that do not answer", style="bold yellow"), _table(lost, bars), ""]
     parts += [Text(f"{one.collector}: {one.error}", style="yellow") for one in snapshot.health if one.error]
-    if not snapshot.slices:
-        parts.append(Text("No slices. Make one: weir run --cores 30 --memory 4GiB -- COMMAND", style="dim"))
+    if not snapshot.slices and all(one.success for one in snapshot.health if one.collector == "slices"):
+        machine = f"--simulate {simulate} " if simulate else ""
+        made = f"No slices. Make one: weir run {machine}--cores 30 --memory 4GiB -- COMMAND"
+        parts.append(Text(made, style="dim"))
     return Group(*parts)
+
+
+def _empty(snapshot: Snapshot) -> list[RenderableType]:
+    """Under a card without slices, where others have some: without any, the last line says so once."""
+    return [Text("no slices", style="dim")] if snapshot.slices else []
 
 
 def _card(state: GpuState, simulate: str | None) -> Text:
@@ -47,7 +54,7 @@ def _card(state: GpuState, simulate: str | None) -> Text:
 
 def _table(states: list[SliceState], bars: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("SLICE", no_wrap=True)
+    table.add_column("SLICE", overflow="ellipsis")  # a long name is cut before any number is
     for title in ("ASKED", "GIVEN"):
         table.add_column(title, justify="right", no_wrap=True)
     if bars:

@@ -77,8 +77,23 @@ def test_a_failing_source_is_said_in_its_own_words():
     assert "nvml: driver gone" in shown(snapshot(health=broken))
 
 
-def test_without_slices_it_says_how_to_make_one():
-    assert "weir run" in shown(snapshot())
+@pytest.mark.parametrize(
+    ("simulate", "command"), [(None, "weir run --cores"), ("h200", "weir run --simulate h200 --cores")]
+)
+def test_without_slices_it_says_once_how_to_make_one_here(simulate, command):
+    text = shown(snapshot(), simulate)
+    assert command in text
+    assert text.lower().count("no slices") == 1
+
+
+def test_slices_that_cannot_be_read_are_not_said_to_be_none():
+    assert "No slices" not in shown(snapshot(health=(Health("slices", False, error="/x: denied"),)))
+
+
+def test_a_long_name_is_cut_before_any_number_is():
+    text = shown(snapshot(container("x" * 63)), width=80)
+    for part in ("xxx…", "60 %", "62 %", "600 MiB", "4 GiB", "HELD BACK", "PROCS"):
+        assert part in text, part
 
 
 @pytest.mark.parametrize(
@@ -127,18 +142,36 @@ def test_a_slice_that_is_lent_more_still_shows_what_it_asked():
     assert "60 %" in line(shown(snapshot(container("alice", claims(core_limit=None)))), "alice")
 
 
-def test_on_a_terminal_it_renews_itself_until_it_is_interrupted(tmp_path):
+@pytest.fixture
+def on_a_terminal(tmp_path):
+    """A `weir top` that has drawn three times: (process, our end of its terminal, what it said)."""
     command = [sys.executable, "-m", "weir", "top", "--root", str(tmp_path), "--interval", "0.1"]
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
     said = b""
-    while said.count(b"No slices") < 3:
-        said += os.read(ours, 65536)
+    try:
+        while said.count(b"No slices") < 3:
+            said += os.read(ours, 65536)
+        yield process, ours, said
+    finally:
+        process.kill()
+        process.wait()
+        with contextlib.suppress(OSError):  # the test has closed it
+            os.close(ours)
+
+
+def test_on_a_terminal_it_renews_itself_until_it_is_interrupted(on_a_terminal):
+    process, ours, said = on_a_terminal
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(OSError):  # the other end is closed
         while more := os.read(ours, 65536):
             said += more
     assert process.wait(timeout=20) == 0
     assert said.endswith(b"\x1b[?1049l"), "the screen was not given back"
+
+
+def test_it_ends_when_its_terminal_is_gone(on_a_terminal):
+    process, ours, _ = on_a_terminal
     os.close(ours)
+    assert process.wait(timeout=20) == 0
