@@ -27,6 +27,7 @@ def program() -> Path:
 @click.command(
     context_settings={"ignore_unknown_options": True, "help_option_names": []},
     add_help_option=False,
+    short_help="Keep a GPU busy, or full, in a known way.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def load(arguments: tuple[str, ...]) -> None:

@@ -5,13 +5,14 @@ A command is loaded only when it is called or when help lists it, so `weir run` 
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import entry_points
 
 import click
 
 from weir import __version__
-from weir.errors import WeirError
+from weir.errors import HostError, WeirError
 
 
 class RoomCommands(click.Group):
@@ -40,8 +41,26 @@ def main() -> None:
     except WeirError as error:
         click.echo(f"weir: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         click.echo(f"weir: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
+    except OSError:
+        if not (why := _output_failure()):
+            raise
+        click.echo(f"weir: standard output: {why}; give it a place that can be written to", err=True)
+        sys.exit(HostError.exit_code)
     except click.Abort:
         sys.exit(130)
+
+
+def _output_failure() -> str:
+    """Why standard output takes no more, or nothing if it does; what is unwritten is then given up."""
+    try:
+        print(flush=True)  # noqa: T201  a buffer may be empty after it failed, so something is tried again
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error.strerror or str(error)
+    return ""

@@ -31,6 +31,23 @@ def test_what_nobody_knows_is_one_line_and_code_2(arguments):
     assert result.stderr.startswith("weir: ")
 
 
+def test_alone_it_shows_its_help():
+    result = weir()
+    assert result.returncode == 2
+    assert result.stderr == weir("--help").stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["top", "--json"], ["doctor", "--simulate", "h200"]])
+def test_output_that_cannot_be_written_is_one_line(arguments, tmp_path):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123  no path is opened, a device is
+        result = subprocess.run(
+            [sys.executable, "-m", "weir", *arguments], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert result.returncode == 5
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("weir: standard output: No space left on device")
+
+
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
 
 
