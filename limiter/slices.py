@@ -144,7 +144,16 @@ def remove(path: Path) -> None:
         path.rename(doomed)  # first out of sight: nobody may see half of it
     except FileNotFoundError:
         return
-    shutil.rmtree(doomed, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        _clear(doomed)
+
+
+def _clear(path: Path) -> None:
+    """Remove what is there, a directory or not, and never what a link points to."""
+    if stat.S_ISDIR(path.lstat().st_mode):
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def sweep(root: Path, now: float | None = None) -> list[Path]:
@@ -156,7 +165,7 @@ def sweep(root: Path, now: float | None = None) -> list[Path]:
     for path in slices_root(root).glob(".*"):
         with contextlib.suppress(OSError):
             if path.lstat().st_mtime < before:
-                shutil.rmtree(path)
+                _clear(path)
     return stale
 
 

@@ -97,6 +97,17 @@ def test_what_a_killed_maker_left_is_swept_when_it_is_old(tmp_path):
     assert not left.exists()
 
 
+def test_a_link_in_the_place_of_a_slice_is_removed_and_not_followed(make, tmp_path):
+    elsewhere, _ = make("elsewhere")
+    link = tmp_path / "slices/link"
+    link.symlink_to(elsewhere)
+    slices.remove(link)
+    (tmp_path / "slices/.left").symlink_to(elsewhere)
+    slices.sweep(tmp_path, now=time.time() + 3600)
+    assert os.listdir(tmp_path / "slices") == ["elsewhere"]
+    assert (elsewhere / "control").exists()
+
+
 def write(path, text):
     path.unlink()
     path.write_text(text)
