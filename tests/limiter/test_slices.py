@@ -104,7 +104,7 @@ def test_a_link_in_the_place_of_a_slice_is_removed_and_not_followed(make, tmp_pa
     slices.remove(link)
     (tmp_path / "slices/.left").symlink_to(elsewhere)
     slices.sweep(tmp_path, now=time.time() + 3600)
-    assert os.listdir(tmp_path / "slices") == ["elsewhere"]
+    assert [path.name for path in (tmp_path / "slices").iterdir()] == ["elsewhere"]
     assert (elsewhere / "control").exists()
 
 
