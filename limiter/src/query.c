@@ -30,6 +30,7 @@ static bool view_of(int device, uint64_t card_total, uint64_t card_free, struct 
     uint64_t limit = weir_memory_limit(slice, (uint32_t)device); /* less what is held but not accounted for */
     if (limit == WEIR_NO_LIMIT)
         return false;
+    weir_reap(slice); /* what the dead held is free already: nobody has to run out of memory first */
     weir_control_read(slice, (uint32_t)device, &control, NULL);
     uint64_t total = control.memory_limit;
     if (control.lease_deadline > weir_coarse_now())

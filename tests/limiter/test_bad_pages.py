@@ -1,4 +1,4 @@
-"""A slice directory whose pages cannot be used: memory is refused in one line; nobody waits or crashes."""
+"""Something else in the place of a page: memory is refused in one line; nobody waits or crashes."""
 
 from __future__ import annotations
 
@@ -38,9 +38,6 @@ def _directory(page: Path) -> None:
 
 
 SPOIL: dict[str, SpoilPage] = {
-    "gone": lambda page: page.unlink(),
-    "empty": lambda page: os.truncate(page, 0),
-    "cut short": lambda page: os.truncate(page, 200),
     "noise": lambda page: page.write_bytes(b"\xff" * 4096),
     "a pipe": _pipe,
     "a link": _link,

@@ -47,6 +47,20 @@ def test_what_a_killed_process_held_is_there_for_the_next(machine: Machine, slic
     assert slice_.stats.reaped >= 1
 
 
+@pytest.mark.parametrize("question", ["info", "nvml"])
+def test_what_the_dead_held_is_free_for_who_asks_before_he_takes(
+    machine: Machine, slice_: Slice, question: str
+) -> None:
+    survivor = started(machine, slice_, *OPEN)
+    for _ in range(3):
+        victim = started(machine, slice_, *OPEN, f"alloc:{200 * MIB}")
+        victim.kill()
+        victim.communicate()
+    lines = machine.run(slice_, *OPEN, question)
+    assert str(LIMIT - 2 * CONTEXT) in lines[-1]
+    survivor.communicate("x")
+
+
 def test_a_process_that_closes_every_descriptor_keeps_its_slot(machine: Machine, slice_: Slice) -> None:
     process = started(machine, slice_, *OPEN, f"alloc:{1000 * MIB}", "closeall")
     assert machine.run(slice_, *OPEN, f"alloc:{100 * MIB}")[-1] == ("alloc", OUT_OF_MEMORY)
