@@ -7,6 +7,7 @@ are finished, the exit code is 0. A field that cannot be used is refused in one 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import click
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
 from exporter.collection import Collection, Settings
@@ -51,13 +53,28 @@ def process_metrics() -> Callable[[], str]:
     return lambda: generate_latest(registry).decode()
 
 
+def http_logger() -> logging.Logger:
+    """For aiohttp: requests that are no HTTP are answered with a 400 and are nothing to tell of."""
+    logger = logging.getLogger("weir.exporter.http")
+    logger.addFilter(_is_ours)
+    return logger
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
 async def serve(collection: Collection, host: str | None, port: int) -> None:
     """Collect and answer until SIGTERM or SIGINT. Raises HostError where the address cannot be had."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     runner = web.AppRunner(
-        application(collection, __version__), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS
+        application(collection, __version__),
+        access_log=None,
+        logger=http_logger(),
+        shutdown_timeout=_SHUTDOWN_SECONDS,
     )
     await runner.setup()
     try:

@@ -113,6 +113,26 @@ def test_a_setting_out_of_range_is_refused_by_name(option, value):
     assert option in refusal(option, value)
 
 
+NO_HTTP = {
+    "noise": b"\xff\xfe\x00\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+    "another protocol": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "a path without end": b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+    "a header without end": b"GET / HTTP/1.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
+    "a body that is none": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+def test_what_is_no_http_is_refused_and_told_to_nobody(exporter):
+    process, port = exporter
+    for junk in NO_HTTP.values():
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            client.sendall(junk)
+            assert b" 400 " in client.recv(4096)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20)[1] == ""
+
+
 def test_clients_that_hang_up_or_never_read_hold_up_nobody(exporter):
     process, port = exporter
     for _ in range(20):
