@@ -126,6 +126,7 @@ class Collection:
         self._renderer = renderer
         self._threads: list[threading.Thread] = []
         self._published: tuple[float, Snapshot, Page] | None = None
+        self._unpublished = ""  # why the last page could not be made
         self._stop = threading.Event()
         self._fresh = threading.Event()
 
@@ -189,6 +190,8 @@ class Collection:
 
     def problem(self) -> str:
         """Why the exporter is not ready, or an empty string: every collector worked, a moment ago."""
+        if self._unpublished:
+            return f"the page cannot be made: {self._unpublished}"
         if not self.published:
             return "nothing collected yet"
         age, snapshot = self.published
@@ -222,4 +225,8 @@ class Collection:
         while not self._stop.is_set():
             self._fresh.wait(self.settings.period)
             self._fresh.clear()
-            self.publish()
+            try:
+                self.publish()
+                self._unpublished = ""
+            except Exception as failure:  # one value that cannot be shown must not end all pages to come
+                self._unpublished = f"{type(failure).__name__}: {failure}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -127,3 +128,35 @@ def test_a_collector_that_hangs_holds_up_nobody_else():
     finally:
         release.set()
         collection.stop()
+
+
+def test_a_page_that_cannot_be_made_ends_no_later_one():
+    setup = Setup(period=0.01)
+    renderer, rendered = setup.collection._renderer, threading.Event()
+
+    class Breaking:
+        broken = True
+
+        def render(self, snapshot):
+            rendered.set()
+            if self.broken:
+                raise AttributeError("a value that nobody expected")
+            return renderer.render(snapshot)
+
+    setup.collection._renderer = breaking = Breaking()
+    setup.collection.start()
+    try:
+        assert rendered.wait(10)
+        wait_until(lambda: "nobody expected" in setup.collection.problem())
+        breaking.broken = False
+        wait_until(lambda: setup.collection.page is not None and not setup.collection.problem())
+        assert setup.collection.alive
+    finally:
+        setup.collection.stop()
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
