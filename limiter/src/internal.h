@@ -8,9 +8,13 @@
 #ifndef WEIR_INTERNAL_H
 #define WEIR_INTERNAL_H
 
+#include <stdbool.h>
+
 /* Opens a file of the slice directory by its name there; −1 with errno. */
 int weir_open_page(const char *name, int flags);
 
+/* Before a lock is first taken: forks wait for it from now on. False: that could not be arranged. */
+bool weir_watch_forks(void);
 void weir_slice_before_fork(void);
 void weir_slice_after_fork(void);
 

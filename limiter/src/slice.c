@@ -72,11 +72,15 @@ static void find_directory(void)
     if (access(FIXED_DIRECTORY, F_OK) == 0)
         named = FIXED_DIRECTORY;
     bool found = named && *named && strlen(named) < sizeof directory;
-    pthread_mutex_lock(&opening);
-    if (found)
+    if (found) {
+        weir_watch_forks();
+        pthread_mutex_lock(&opening);
         strcpy(directory, named);
-    atomic_compare_exchange_strong(&state, &expected, found ? PRESENT : ABSENT);
-    pthread_mutex_unlock(&opening);
+        atomic_compare_exchange_strong(&state, &expected, PRESENT);
+        pthread_mutex_unlock(&opening);
+    } else {
+        atomic_compare_exchange_strong(&state, &expected, ABSENT);
+    }
     errno = saved;
 }
 

@@ -80,36 +80,58 @@ static int claim_on(const struct weir_slice *slice, int fd)
     return NO_SLOT;
 }
 
+/*
+ * A lock that another thread holds at a fork would stay locked in the child for ever. `forking` makes the handlers
+ * harmless when they are registered twice, as they are in a child that was forked in the middle of it.
+ */
+static __thread unsigned forking;
+
 static void before_fork(void)
 {
+    if (forking++)
+        return;
     pthread_mutex_lock(&claiming);
     weir_slice_before_fork();
 }
 
 static void after_fork(void)
 {
+    if (--forking)
+        return;
     weir_slice_after_fork();
     pthread_mutex_unlock(&claiming);
 }
 
 static void in_child(void)
 {
-    atomic_store(&mine, NO_SLOT);
-    weir_objects_forget();
-    weir_blocks_forget();
+    if (atomic_exchange(&mine, NO_SLOT) != NO_SLOT) {
+        weir_objects_forget(); /* large tables, and empty where nothing was ever charged */
+        weir_blocks_forget();
+    }
     weir_pools_forget();
     weir_contexts_forget();
     weir_devices_forget();
     after_fork();
 }
 
+static bool watching_forks;
+
+static void watch(void)
+{
+    watching_forks = pthread_atfork(before_fork, after_fork, in_child) == 0;
+}
+
+bool weir_watch_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+    return watching_forks;
+}
+
 static int claim(const struct weir_slice *slice)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    static bool watching_forks;
-    if (!watching_forks)
-        watching_forks = pthread_atfork(before_fork, after_fork, in_child) == 0;
-    int fd = watching_forks ? weir_open_page("rw/stats", O_RDWR) : -1;
+    int fd = weir_watch_forks() ? weir_open_page("rw/stats", O_RDWR) : -1;
     int slot = NO_SLOT;
     if (fd >= 0) {
         slot = claim_on(slice, fd);

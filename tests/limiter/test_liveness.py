@@ -81,6 +81,13 @@ def test_a_child_of_a_gpu_process_leaves_its_parent_s_charge_alone(machine: Mach
     parent.communicate("x")
 
 
+def test_a_child_forked_among_threads_waits_for_none_of_them(machine: Machine, slice_: Slice) -> None:
+    for _ in range(25):
+        process = machine.start(slice_, name="fork_among_threads")
+        _, errors = process.communicate(timeout=120)
+        assert (process.returncode, errors) == (0, "")
+
+
 def test_with_no_slot_left_memory_is_refused_with_one_line(machine: Machine, slice_: Slice) -> None:
     descriptor = os.open(slice_.path / "rw/stats", os.O_RDWR)
     whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
