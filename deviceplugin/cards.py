@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deviceplugin.contexts import context_bytes
 from limiter import layout
 from limiter.slices import Share
 from weir.errors import NoGpuError, UsageError
 from weir.nvml import Gpu
-from weir.units import parse_cores, parse_memory
+from weir.units import format_bytes, parse_cores, parse_memory
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -41,7 +42,7 @@ def choose(wanted: str | None, gpus: Sequence[Gpu], free: Mapping[str, int]) -> 
         return (max(whole, key=lambda gpu: (free.get(gpu.uuid, 0), -gpu.index)),)
     by_name = {str(gpu.index): gpu for gpu in gpus} | {gpu.uuid: gpu for gpu in gpus}
     names = [name.strip() for name in wanted.split(",")]
-    allowed = f"0 to {len(gpus) - 1}" if len(gpus) > 1 else "0"
+    allowed = f"GPUs 0 to {len(gpus) - 1}" if len(gpus) > 1 else "GPU 0"
     for name in names:
         if name not in by_name:
             uuids = ", ".join(gpu.uuid for gpu in gpus)
@@ -63,14 +64,21 @@ def shares(wanted: Wanted, chosen: Sequence[Gpu]) -> tuple[Share, ...]:
         Share(
             uuid=gpu.uuid,
             index=gpu.index,
-            memory_bytes=None
-            if wanted.memory is None
-            else parse_memory("--memory", wanted.memory, gpu.capacity),
+            memory_bytes=None if wanted.memory is None else _memory(wanted.memory, gpu),
             cores_bp=cores or layout.FULL_CORES,
             guarantee_bp=cores or 0,
         )
         for gpu in chosen
     )
+
+
+def _memory(text: str, gpu: Gpu) -> int:
+    size = parse_memory("--memory", text, gpu.capacity)
+    context = context_bytes(gpu.name)
+    if size <= context:
+        allowed = f"a program's context alone takes {format_bytes(context)} on this card ({gpu.name})"
+        raise UsageError("--memory", text, allowed)
+    return size
 
 
 def check_name(name: str) -> str:

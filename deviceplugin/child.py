@@ -53,6 +53,13 @@ def block() -> set[signal.Signals]:
     return {number for number in before if isinstance(number, signal.Signals)}
 
 
+def _interpreter(file: str) -> str:
+    """What a script's first line names; for other files, the program loader is meant."""
+    with Path(file).open("rb") as script:
+        first = script.readline(256)
+    return first[2:].decode(errors="replace").strip() if first.startswith(b"#!") else "the program loader"
+
+
 class Child:
     """The program, started. `wait` ends when it does."""
 
@@ -68,6 +75,10 @@ class Child:
             self.pid = os.posix_spawn(
                 file, list(arguments), environment, setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON
             )
+        except FileNotFoundError as error:  # the file is there: it is what its first line names that is not
+            raise NotExecutableError(
+                f"{arguments[0]}: cannot be executed; its interpreter does not exist: {_interpreter(file)}"
+            ) from error
         except OSError as error:
             raise NotExecutableError(f"{arguments[0]}: cannot be executed; {error.strerror}") from error
 

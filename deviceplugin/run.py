@@ -30,6 +30,7 @@ from weir.nvml import Gpu, Nvml
 from weir.roots import make_box_root
 from weir.simulation import open_nvml
 
+CONTAINER_SLICE = "/run/weir/slice"  # where a container finds its own
 _ADMISSION_SECONDS = 10.0  # an admission takes milliseconds; its holder may be stopped by a debugger
 
 
@@ -120,7 +121,16 @@ def supervise(box: Path, nvml: Nvml, made: Slice, start: Callable[[Mapping[str, 
         os.close(made.lock)
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+def refuse_nesting(environment: Mapping[str, str]) -> None:
+    """Raise where this process is in a slice already: a slice inside would be held by the inner one alone."""
+    for directory in (CONTAINER_SLICE, environment.get("WEIR_SLICE_DIR", "")):
+        if directory and Path(directory).is_dir():
+            raise HostError(f"already in a slice ({directory}): a slice is not cut again; start this outside")
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False}, short_help="Run a command in a slice of a GPU."
+)
 @click.option("--memory", metavar="SIZE", help="As 4GiB, or 25% of the card. Not given: the whole card.")
 @click.option("--cores", metavar="PERCENT", help="1 to 100. Not given: no cap, only what others leave.")
 @click.option(
@@ -150,6 +160,7 @@ def run(
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND in a slice of a GPU: so much memory, so much of its time."""
+    refuse_nesting(os.environ)
     if not command:
         raise UsageError("COMMAND", "", "give a command: weir run --memory 4GiB -- python train.py")
     name = check_name(name) if name is not None else default_name(command[0], os.getpid())

@@ -13,6 +13,7 @@ REFUSED = {
     "negative memory": (["--memory", "-5"], 2, "--memory: -5: "),
     "an unknown unit": (["--memory", "4XB"], 2, "--memory: 4XB: "),
     "more than the card": (["--memory", "200GiB"], 2, "--memory: 200GiB: .*139.8 GiB"),
+    "less than a context": (["--memory", "4"], 2, "--memory: 4: .*518 MiB.*H200"),
     "more than all": (["--memory", "101%"], 2, "--memory: 101%: "),
     "no cores": (["--cores", "0"], 2, "--cores: 0: .*1 to 100"),
     "too many cores": (["--cores", "101"], 2, "--cores: 101: .*1 to 100"),
@@ -54,12 +55,20 @@ def wrong_interpreter(directory):
     return path
 
 
+def missing_interpreter(directory):
+    path = not_executable(directory)
+    path.write_text("#!/no/such/interpreter -x\n")
+    path.chmod(0o755)
+    return path
+
+
 COMMANDS = {
     "no such command": (lambda _: "no-such-command", 127),
     "no such file": (lambda directory: directory / "none", 127),
     "no permission": (not_executable, 126),
     "a directory": (lambda directory: directory, 126),
     "not a program": (wrong_interpreter, 126),
+    "a script without its interpreter": (missing_interpreter, 126),
 }
 
 
@@ -78,3 +87,13 @@ def test_without_a_gpu_it_says_so_and_names_the_way_out(tmp_path):
     assert (result.returncode, result.stderr.count("\n")) == (4, 1)
     assert "--simulate" in result.stderr
     assert not (tmp_path / "root").exists()
+
+
+def test_a_script_without_its_interpreter_is_told_which(box, tmp_path):
+    assert "/no/such/interpreter" in box.run("--", missing_interpreter(tmp_path)).stderr
+
+
+def test_a_slice_is_not_cut_again(box):
+    result = box.run("--", *WEIR, "run", "--simulate", "h200", "--", "true")
+    assert (result.returncode, result.stderr.count("\n")) == (5, 1)
+    assert "already in a slice" in result.stderr
