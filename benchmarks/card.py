@@ -1,6 +1,6 @@
 """What Weir does on a real card, measured from outside the limiter, as the tables of docs/benchmarks.md.
 
-    python benchmarks/card.py --out DIR [--parts memory,alone,pairs] [--seconds 12]
+    python benchmarks/card.py --out DIR [--parts memory,alone,pairs] [--loads matmul,training]
 
 Needs an NVIDIA card, PyTorch and an installed `weir`. Each part prints Markdown and writes DIR/PART.md, so a
 part that was cut off can be run again by itself. Shares are GPU time: NVML's utilisation of the card while
@@ -97,7 +97,7 @@ def measure(commands: list[Callable[[float], list[str]]], seconds: float) -> lis
     return outcomes
 
 
-def memory_part(_: float) -> str:
+def memory_part(_: float, __: list[str]) -> str:
     """A 3000 MiB slice as nvidia-smi and PyTorch see it."""
     smi = subprocess.run(
         weir_run(
@@ -127,10 +127,10 @@ def add(rows: list[str], *cells: object) -> None:
     print(rows[-1], flush=True)
 
 
-def alone_part(seconds: float) -> str:
+def alone_part(seconds: float, loads: list[str]) -> str:
     """Each load without Weir, in a slice without limits, and at two core limits, alone on the card."""
     rows = table("load", "limit", "GPU time, NVML %", "kernels, CUPTI %", "work, % of bare", "SM clock, MHz")
-    for kind in ("matmul", "elementwise", "training"):
+    for kind in loads:
         bare = 0.0
         for label, cores in (("no Weir", None), ("no limit", 0), ("30 %", 30), ("60 %", 60)):
 
@@ -147,12 +147,12 @@ def alone_part(seconds: float) -> str:
     return "\n".join(rows) + "\n"
 
 
-def pairs_part(seconds: float) -> str:
+def pairs_part(seconds: float, loads: list[str]) -> str:
     """60 + 30 together: what each got, and its work beside what it does bare and alone."""
     rows = table(
         "pair", "asked", "kernels of each, CUPTI %", "work of each, % of bare alone", "card busy, NVML %"
     )
-    for kind in ("matmul", "training"):
+    for kind in loads:
         [bare] = measure([lambda start, kind=kind: load(kind, seconds, start)], seconds)
         limited = [
             lambda start, kind=kind, cores=cores: weir_run(
@@ -168,7 +168,11 @@ def pairs_part(seconds: float) -> str:
     return "\n".join(rows) + "\n"
 
 
-PARTS: dict[str, Callable[[float], str]] = {"memory": memory_part, "alone": alone_part, "pairs": pairs_part}
+PARTS: dict[str, Callable[[float, list[str]], str]] = {
+    "memory": memory_part,
+    "alone": alone_part,
+    "pairs": pairs_part,
+}
 
 
 def main() -> None:
@@ -176,6 +180,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument(
+        "--loads", default="matmul,elementwise,training", help="for the parts alone and pairs"
+    )
     parser.add_argument("--seconds", type=float, default=12)
     options = parser.parse_args()
     pynvml.nvmlInit()
@@ -183,10 +190,12 @@ def main() -> None:
     driver = pynvml.nvmlSystemGetDriverVersion()
     name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
     for part in options.parts.split(","):
-        command = f"python benchmarks/card.py --parts {part} --seconds {options.seconds:g}"
+        command = (
+            f"python benchmarks/card.py --parts {part} --loads {options.loads} --seconds {options.seconds:g}"
+        )
         head = f"{time.strftime('%Y-%m-%d')}, {name}, driver {driver}, `{command}`\n\n"
         print(f"== {part}\n{head}", flush=True)
-        text = PARTS[part](options.seconds)
+        text = PARTS[part](options.seconds, options.loads.split(","))
         (options.out / f"{part}.md").write_text(head + text)
         print(text, flush=True)
 
