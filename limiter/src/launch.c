@@ -19,13 +19,13 @@ static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREA
         return result;                                                                                       \
     }
 
-#define WAIT(symbol, scope, stream, ...)                                                                     \
+#define WAIT(symbol, scope, what, ...)                                                                       \
     {                                                                                                        \
         if (weir_inside)                                                                                     \
             return WEIR_REAL(symbol)(__VA_ARGS__);                                                           \
-        pacing_before_wait(scope, stream);                                                                   \
+        uint64_t began = pacing_before_wait(scope, what);                                                    \
         CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
-        pacing_after_wait();                                                                                 \
+        pacing_after_wait(scope, began);                                                                     \
         weir_pools_waited((scope) == PACING_ALL);                                                            \
         return result;                                                                                       \
     }
@@ -74,4 +74,4 @@ CUresult cuStreamSynchronize_ptsz(CUstream stream)
 WAIT(cuStreamSynchronize_ptsz, PACING_STREAM, own_default(stream), stream)
 CUresult cuCtxSynchronize(void) WAIT(cuCtxSynchronize, PACING_ALL, NULL, )
 CUresult cuCtxSynchronize_v2(CUcontext context) WAIT(cuCtxSynchronize_v2, PACING_ALL, NULL, context)
-CUresult cuEventSynchronize(CUevent event) WAIT(cuEventSynchronize, PACING_EVENT, NULL, event)
+CUresult cuEventSynchronize(CUevent event) WAIT(cuEventSynchronize, PACING_EVENT, event, event)

@@ -2,6 +2,10 @@
  * See meter.h. Batches come from a fixed pool and wait in their lane in the order they were closed. A batch
  * that cannot be closed, because the stream captures or somebody else holds the meter, goes on: the worst is
  * a long batch, not a lost one. Where the pool is empty, launches are charged as estimated until one is free.
+ *
+ * A timing event costs the host a microsecond and keeps short kernels from following each other closely, so a
+ * wait for an event ends a batch only if the lane's last such wait left it without work. Where that was not
+ * foreseen, the batch that ran dry is charged as estimated, and its successor ends before the wait.
  */
 #include "meter.h"
 
@@ -10,6 +14,9 @@
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
+#define METER_FED ((int64_t)(200 * WEIR_US)) /* no stream is idle, although estimates may err */
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
 {
@@ -22,6 +29,17 @@ void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
         lane->notes[index] = (struct estimate_note){estimate, charged};
 }
 
+uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted)
+{
+    int64_t left = ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
+    int64_t size = (int64_t)least(granted, lane->ticket_size);
+    if (lane->open)
+        size -= lane->granted - left;
+    if (size < (int64_t)charge)
+        size = (int64_t)charge;
+    return left < size ? (uint64_t)(size - left) : 0;
+}
+
 void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
 {
     if (limit < WEIR_FULL_CORES)
@@ -30,6 +48,18 @@ void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
 }
 
 /* ---- lanes ---- */
+
+uintptr_t meter_thread_key(void)
+{
+    static __thread char identity;
+    return (uintptr_t)&identity;
+}
+
+static bool within_reach(const struct lane *lane)
+{
+    return lane->stream != CU_STREAM_PER_THREAD ||
+           atomic_load_explicit(&lane->key, memory_order_relaxed) == meter_thread_key();
+}
 
 static struct timeline *timeline_of(struct meter *meter, CUcontext context)
 {
@@ -68,7 +98,7 @@ static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct
 {
     lane->stream = stream;
     lane->timeline = timeline;
-    lane->ticket_size = PACER_TICKET;
+    lane->ticket_size = PACER_FREE_TICKET;
     atomic_store(&lane->ticket, TICKET_ZERO);
     atomic_store(&lane->expires, 0);
     atomic_store(&lane->key, key);
@@ -158,15 +188,17 @@ void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
     if (!batch || !(batch->end = timeline_record(lane->timeline, lane->stream)))
         return;
     meter_tally(meter, lane, now);
+    batch->closed = now;
     if (lane->newest)
         lane->newest->next = batch;
     else
         lane->oldest = batch;
     lane->newest = batch;
     meter->waiting |= lane_bit(meter, lane);
+    meter->pending++;
     if (batch->launches > 1)
         lane->gapped = false;
-    if (lane->ticket_size < PACER_TICKET)
+    if (lane->ticket_size < PACER_FREE_TICKET)
         lane->ticket_size *= 2;
 }
 
@@ -179,17 +211,63 @@ void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now)
     if (batch->start)
         timeline_drop(lane->timeline, batch->start);
     uint64_t half = batch->charged > 0 ? (uint64_t)batch->charged / 2 : 0;
-    lane->ticket_size = half < TICKET_LEAST ? TICKET_LEAST : half > PACER_TICKET ? PACER_TICKET : half;
+    lane->ticket_size = half < TICKET_LEAST ? TICKET_LEAST : least(half, PACER_FREE_TICKET);
     meter_settle_unmeasured(meter, batch);
 }
 
-void meter_close_all(struct meter *meter, bool only_idle, uint64_t now)
+void meter_close_all(struct meter *meter, bool draining, uint64_t now)
 {
     for (uint64_t open = meter->open; open; open &= open - 1) {
         struct lane *lane = &meter->lanes[__builtin_ctzll(open)];
-        if (only_idle && lane->newest &&
-            timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING)
-            continue; /* the GPU has not even come to this batch: it will not run dry */
-        meter_close(meter, lane, now);
+        if (within_reach(lane))
+            meter_close(meter, lane, now);
+        else if (draining)
+            meter_abandon(meter, lane, now);
+    }
+}
+
+/* ---- waits for events ---- */
+
+/* What the GPU still has to do, as estimated. What tickets still hold is charged, but not launched yet. */
+static int64_t in_flight(const struct meter *meter, uint64_t now)
+{
+    uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
+    int64_t work = drain > now ? (int64_t)(drain - now) : 0;
+    for (uint64_t open = meter->open; open; open &= open - 1) {
+        const struct lane *lane = &meter->lanes[__builtin_ctzll(open)];
+        work -= ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
+    }
+    return work;
+}
+
+void meter_before_event(struct meter *meter, CUevent event, uint64_t now)
+{
+    uint64_t draining = meter->open & meter->drains;
+    if (!draining)
+        return;
+    if (!event_pending(event)) {
+        meter->drains &= ~draining;
+        return;
+    }
+    for (; draining; draining &= draining - 1) {
+        struct lane *lane = &meter->lanes[__builtin_ctzll(draining)];
+        if (within_reach(lane))
+            meter_close(meter, lane, now);
+    }
+}
+
+void meter_after_event(struct meter *meter, uint64_t now)
+{
+    if (meter->drains & meter->waiting)
+        meter_collect(meter, now);
+    meter->drains &= ~(meter->waiting | meter->open);
+    if (!meter->open || in_flight(meter, now) > METER_FED)
+        return;
+    for (uint64_t open = meter->open; open; open &= open - 1) {
+        struct lane *lane = &meter->lanes[__builtin_ctzll(open)];
+        if (!within_reach(lane) || !stream_idle(lane->stream))
+            continue;
+        meter_abandon(meter, lane, now);
+        meter->drains |= lane_bit(meter, lane);
     }
 }

@@ -24,6 +24,8 @@
 #define METER_PROBES 8
 #define METER_BATCHES 256
 #define METER_NOTES 16
+#define METER_STARVED 4 /* after so many batches that teach nothing, a launch is measured by itself */
+#define METER_PENDING 128 /* above that, batches go on rather than wait in great numbers */
 #define METER_CONTEXTS 8
 
 /* What launches were charged by: the limit in force and, in slot mode, the slot (else zeros). */
@@ -37,6 +39,7 @@ struct batch {
     CUevent start;    /* NULL: at the end of the lane's previous batch */
     CUevent end;
     uint64_t opened;  /* when its first launch came */
+    uint64_t closed;  /* when its end was recorded */
     _Atomic uint64_t calling; /* ns the call of its first launch took; the GPU was idle if `start` is set */
     _Atomic bool loading;     /* … and part of it was loading code */
     int64_t charged;
@@ -64,6 +67,7 @@ struct lane {
     int64_t end_ns;       /* where the last measured batch ended */
     uint64_t ticket_size; /* smaller where batches end in idleness before they are full */
     bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
+    unsigned starved;     /* batches that the GPU waited in, of late */
 };
 
 struct meter {
@@ -72,6 +76,8 @@ struct meter {
     uint64_t batch_count;
     uint64_t collected;       /* when results were last looked for */
     uint64_t open, waiting;   /* masks of lanes with an open batch, with closed ones */
+    uint64_t drains;          /* … of those that had run dry when a wait for an event ended, as last seen */
+    unsigned pending;         /* closed batches that are not measured yet */
     struct weir_stats_device *stats;
     struct lane lanes[METER_LANES];
     struct batch batches[METER_BATCHES];
@@ -118,6 +124,9 @@ static inline struct lane *lane_find(struct meter *meter, uintptr_t key)
     return NULL;
 }
 
+/* Names the calling thread's own default stream, which no other thread can record into or ask about. */
+uintptr_t meter_thread_key(void);
+
 /* Writes into the open batch's notes what this function is charged at, once for each batch. */
 void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged);
 
@@ -147,6 +156,12 @@ static inline void batch_free(struct meter *meter, struct batch *batch)
 /* The stream's lane, made if need be; NULL: there is no room. */
 struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream);
 
+/*
+ * How much to put on the lane's ticket, so that it covers this launch and what may follow it unasked: never
+ * more than its batch still lacks, or a host that leaves gaps would lengthen it again and again.
+ */
+uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
+
 /* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: not measured. */
 bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
                 uint64_t now);
@@ -154,8 +169,11 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now);
 /* The stream ran dry at an unknown moment: what was charged stands. */
 void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now);
-/* Closes all open batches; with `only_idle`, those alone that the GPU may come to an end of. */
-void meter_close_all(struct meter *meter, bool only_idle, uint64_t now);
+/* Closes all open batches, but other threads' default streams only if the GPU is about to drain them. */
+void meter_close_all(struct meter *meter, bool draining, uint64_t now);
+/* Around a wait for an event of the program's, which may or may not leave lanes without work. */
+void meter_before_event(struct meter *meter, CUevent event, uint64_t now);
+void meter_after_event(struct meter *meter, uint64_t now);
 /* Settles what has become known. */
 void meter_collect(struct meter *meter, uint64_t now);
 /* The context is gone, and its events and streams with it. */

@@ -140,7 +140,7 @@ struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct 
         return decide_slot(state, rule, now, estimate);
     if (rule->limit < WEIR_FULL_CORES)
         return decide_quota(state, now);
-    return pass(PACER_TICKET, now + PACER_TICKET_LIFE);
+    return pass(PACER_FREE_TICKET, now + PACER_TICKET_LIFE);
 }
 
 uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uint64_t now)

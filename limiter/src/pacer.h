@@ -37,6 +37,7 @@
 #define PACER_REST_CREDIT (2 * WEIR_MS)
 /* Work that passes on one decision, and how long it may take: limits and gates are read again after that. */
 #define PACER_TICKET (1 * WEIR_MS)
+#define PACER_FREE_TICKET (5 * WEIR_MS) /* … where nothing binds, for each costs a timing event */
 #define PACER_TICKET_LIFE (20 * WEIR_MS)
 /* What a slot's edges may be blurred by: opened early by what wake-ups are late, drained late by as much. */
 #define PACER_EDGE (200 * WEIR_US)

@@ -17,12 +17,12 @@
 
 #define PACING_GAP (50 * WEIR_US)      /* a host that launches more seldom may leave the GPU idle meanwhile */
 #define PACING_COLLECT (200 * WEIR_US) /* results are looked for no more often */
+#define PACING_AT_ONCE (2 * WEIR_US)   /* a wait for what is complete already takes less */
 #define PACING_LOADING (200 * WEIR_US) /* a function's first call that takes longer was loading its code */
 
 static struct meter meters[WEIR_MAX_DEVICES];
 static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; 0: not set up yet */
 static double ticks_per_ns;
-static __thread char thread_identity; /* its address names the per-thread default stream */
 
 static void start_afresh(void)
 {
@@ -46,7 +46,7 @@ static uint64_t set_up(void)
 static uintptr_t stream_key(CUstream stream)
 {
     if (stream == CU_STREAM_PER_THREAD)
-        return (uintptr_t)&thread_identity;
+        return meter_thread_key();
     return stream ? (uintptr_t)stream : (uintptr_t)CU_STREAM_LEGACY;
 }
 
@@ -115,17 +115,6 @@ static void catch_up(struct launch *launch, uint64_t now)
     meter_release(meter);
 }
 
-/* How much to put on the lane's ticket, so that it covers this launch and what may follow it unasked. */
-static uint64_t top_up(const struct launch *launch, const struct lane *lane, uint64_t charge,
-                       uint64_t granted)
-{
-    uint64_t size = granted < lane->ticket_size ? granted : lane->ticket_size;
-    if (launch->single || size < charge || !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed))
-        size = charge;
-    int64_t left = ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
-    return left < (int64_t)size ? (uint64_t)((int64_t)size - left) : 0;
-}
-
 /* Puts a ticket on the launch's lane; its batch, where that is newly opened. False: it cannot be measured. */
 static bool put_ticket(const struct launch *launch, const struct pacer_verdict *verdict,
                        const struct pacer_rule *rule, uint64_t now, struct pacing *pacing)
@@ -142,8 +131,12 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     bool known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
     if (!known)
         meter_close(meter, lane, now); /* it is measured by itself */
+    if (lane->open && lane->open->terms.limit != rule->limit)
+        meter_close(meter, lane, now);
     bool opening = !lane->open;
-    uint64_t size = top_up(launch, lane, estimate_charge(launch->estimate), verdict->grant);
+    bool probe = opening && lane->starved >= METER_STARVED;
+    bool single = launch->single || !known || probe;
+    uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate), single ? 0 : verdict->grant);
     if (!meter_open(meter, lane, size, &terms, now))
         return false;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
@@ -151,6 +144,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     atomic_store_explicit(&lane->expires, expires, memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
+    lane->starved = probe ? 0 : lane->starved;
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     return true;
@@ -247,34 +241,46 @@ void pacing_end(const struct pacing *pacing, CUresult result)
     if (!pacing->lane || result != CUDA_SUCCESS || !meter_try(pacing->meter))
         return; /* the batch goes on */
     int error = errno;
-    meter_close(pacing->meter, pacing->lane, now);
+    if (pacing->first || pacing->meter->pending < METER_PENDING)
+        meter_close(pacing->meter, pacing->lane, now);
     meter_release(pacing->meter);
     errno = error;
 }
 
-void pacing_before_wait(enum pacing_scope scope, CUstream stream)
+uint64_t pacing_before_wait(enum pacing_scope scope, const void *what)
 {
     const struct weir_slice *slice;
     int device;
-    if (!device_meter(&slice, &device) || !meters[device].stats || !meter_try(&meters[device]))
-        return;
+    if (!device_meter(&slice, &device) || !meters[device].stats)
+        return 0;
     struct meter *meter = &meters[device];
-    struct lane *lane = scope == PACING_STREAM ? lane_find(meter, stream_key(stream)) : NULL;
+    uint64_t now = weir_now();
+    if (!meter_try(meter))
+        return now;
+    struct lane *lane = scope == PACING_STREAM ? lane_find(meter, stream_key((CUstream)what)) : NULL;
     if (lane)
-        meter_close(meter, lane, weir_now());
-    else if (scope != PACING_STREAM)
-        meter_close_all(meter, scope == PACING_EVENT, weir_now());
+        meter_close(meter, lane, now);
+    else if (scope == PACING_ALL)
+        meter_close_all(meter, true, now);
+    else if (scope == PACING_EVENT)
+        meter_before_event(meter, (CUevent)what, now);
     meter_release(meter);
+    return now;
 }
 
-void pacing_after_wait(void)
+void pacing_after_wait(enum pacing_scope scope, uint64_t began)
 {
     const struct weir_slice *slice;
     int device;
-    if (!device_meter(&slice, &device) || !meters[device].stats || !meter_try(&meters[device]))
+    if (!began || !device_meter(&slice, &device) || !meters[device].stats || !meter_try(&meters[device]))
         return;
-    meter_collect(&meters[device], weir_now());
-    meter_release(&meters[device]);
+    struct meter *meter = &meters[device];
+    uint64_t now = weir_now();
+    if (scope != PACING_EVENT || now - meter->collected > PACING_COLLECT)
+        meter_collect(meter, now);
+    if (scope == PACING_EVENT && now - began > PACING_AT_ONCE)
+        meter_after_event(meter, now);
+    meter_release(meter);
 }
 
 void weir_pacing_forget_context(CUcontext context)

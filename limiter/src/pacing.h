@@ -32,10 +32,11 @@ struct pacing {
 struct pacing pacing_begin(const void *function, CUstream stream);
 void pacing_end(const struct pacing *pacing, CUresult result);
 
-/* Around a call that waits: for one stream, or for whatever the current device runs (PACING_ALL). */
+/* Around a call that waits: for one stream, for whatever the current device runs, or for an event. */
 enum pacing_scope { PACING_STREAM, PACING_ALL, PACING_EVENT };
-void pacing_before_wait(enum pacing_scope scope, CUstream stream);
-void pacing_after_wait(void);
+/* `what`: the stream or event. Returns when the wait began; 0: nothing is measured. */
+uint64_t pacing_before_wait(enum pacing_scope scope, const void *what);
+void pacing_after_wait(enum pacing_scope scope, uint64_t began);
 
 /* To be called when a context has been destroyed or reset. */
 void weir_pacing_forget_context(CUcontext context);

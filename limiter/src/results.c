@@ -6,6 +6,7 @@
 #include "pacer.h"
 
 #define TURN (2 * (int64_t)WEIR_MS) /* one turn of the driver's own time slicing */
+#define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
 static void count_gpu_time(struct meter *meter, int64_t ns)
@@ -42,9 +43,10 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
         estimate_learn(first, measured, batch->launches);
     else
         estimate_scale(batch->notes, batch->note_count, (uint64_t)batch->charged, measured);
-    if (batch->launches == 1) { /* a neighbour's turns make a measurement long, an estimate hardly */
+    if (batch->note_count == 1 && batch->launches) { /* a neighbour lengthens it, hardly what is usual */
         uint64_t usual = atomic_load_explicit(&first->ns, memory_order_relaxed);
-        raise(&meter->stats->longest_kernel, measured < usual ? measured : usual);
+        uint64_t each = measured / batch->launches;
+        raise(&meter->stats->longest_kernel, each < usual ? each : usual);
     }
 }
 
@@ -61,6 +63,23 @@ static int64_t surely_used(const struct batch *batch, int64_t start, int64_t end
     to = end < to ? end : to;
     int64_t certain = to > from ? to - from : 0;
     return certain > batch->charged ? certain : batch->charged;
+}
+
+/*
+ * Whether the host was slower than the GPU: the launches took it longer than their work, and yet the GPU was
+ * close behind at the end. It then waited inside the batch, too briefly to be seen one by one. Streams side
+ * by side wait for each other too, and are left out.
+ */
+static bool starved(const struct meter *meter, const struct lane *lane, const struct batch *batch,
+                    int64_t end)
+{
+    if (batch->launches < 2 || batch->guessed || batch->loading || batch->charged <= 0)
+        return false;
+    if ((meter->open | meter->waiting) & ~lane_bit(meter, lane))
+        return false;
+    int64_t kernel = batch->charged / (int64_t)batch->launches;
+    return (int64_t)(batch->closed - batch->opened) > batch->charged &&
+           end - (int64_t)batch->closed < kernel + HEELS;
 }
 
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
@@ -83,9 +102,14 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         used = used < sure ? used : sure;
         measured = sure + (measured - sure) / DOUBT;
     }
+    bool waited = used > batch->charged && starved(meter, lane, batch, end);
+    if (waited)
+        used = batch->charged;
+    lane->starved = waited ? lane->starved + 1 : 0;
     count_gpu_time(meter, used);
     meter_charge(meter, used - batch->charged, batch->terms.limit, now);
-    learn(meter, batch, (uint64_t)measured);
+    if (!waited)
+        learn(meter, batch, (uint64_t)measured);
     batch_free(meter, batch);
     return true;
 }
@@ -93,6 +117,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
 static void unlink_oldest(struct meter *meter, struct lane *lane)
 {
     lane->oldest = lane->oldest->next;
+    meter->pending--;
     if (!lane->oldest) {
         lane->newest = NULL;
         meter->waiting &= ~lane_bit(meter, lane);

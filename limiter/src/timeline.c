@@ -32,6 +32,11 @@ bool stream_idle(CUstream stream)
     return RELAXED(WEIR_CALL(cuStreamQuery, stream)) == CUDA_SUCCESS;
 }
 
+bool event_pending(CUevent event)
+{
+    return RELAXED(WEIR_CALL(cuEventQuery, event)) == CUDA_ERROR_NOT_READY;
+}
+
 static bool check(struct timeline *timeline, CUresult result)
 {
     if (result == CUDA_SUCCESS)

@@ -42,5 +42,7 @@ void timeline_drop(struct timeline *timeline, CUevent event);
 bool stream_captures(CUstream stream);
 /* Whether all work of the stream is complete. */
 bool stream_idle(CUstream stream);
+/* Whether waiting for this event of the program's would take time. */
+bool event_pending(CUevent event);
 
 #endif

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -169,6 +169,86 @@ class TestMeasuring:
 
     def test_events_are_used_again(self, world: World) -> None:
         assert world(limit=9000, streams=4, seconds=20)["events"] < 300
+
+
+class TestWaitsForEvents:
+    """A program that records an event after each step and waits for that of `ahead` steps ago."""
+
+    FED: ClassVar = {"ahead": 64, "step": 2, "kernel_us": 14, "mark_us": 3, "warmup": 1, "seconds": 3}
+    SLOW_HOST: ClassVar = {**FED, "host_us": 12, "step_idle_us": 4}
+    EACH_STEP: ClassVar = {**FED, "ahead": 0}
+
+    @pytest.mark.parametrize("host", [{}, {"host_us": 10}, {"host_us": 10, "step_idle_us": 8}], ids=str)
+    @pytest.mark.parametrize("ahead", [1, 2, 64])
+    def test_who_keeps_the_gpu_fed_pays_for_hardly_any_timing_event(
+        self, world: World, ahead: int, host: dict[str, float]
+    ) -> None:
+        """Without a limit; a host as quick as the GPU has its events complete when it comes to wait."""
+        result = world(**{**self.FED, **host, "ahead": ahead})
+        assert result["records"] / result["wall_ms"] < 0.25
+        assert result["calls"] / result["launches"] < 1
+        busiest = min(1, 28 / (2 * host.get("host_us", 3.5) + host.get("step_idle_us", 0) + 0.6))
+        assert result["share"] == pytest.approx(busiest, abs=0.01)
+
+    @pytest.mark.parametrize("limit", [3000, 6000, 9000])
+    def test_under_a_limit_it_gets_its_share_for_an_event_or_two_in_a_millisecond_of_work(
+        self, world: World, limit: int
+    ) -> None:
+        result = world(**self.FED, limit=limit)
+        assert result["share"] == pytest.approx(limit / 10_000, abs=0.005)
+        assert result["records"] / (result["wall_ms"] * result["share"]) < 1.6
+
+    @pytest.mark.parametrize(("step", "least"), [(2, 0.275), (20, 0.295)])
+    @pytest.mark.parametrize("limit", [3000, 6000])
+    def test_who_waits_for_each_step_gets_its_share_too(
+        self, world: World, limit: int, step: int, least: float
+    ) -> None:
+        result = world(**{**self.EACH_STEP, "mark_us": 0, "step": step}, limit=limit)
+        assert least * limit / 3000 <= result["share"] <= limit / 10_000 + 0.001
+
+    @pytest.mark.parametrize("idle_us", [20, 200, 2000])
+    def test_idling_after_each_wait_is_not_charged(self, world: World, idle_us: int) -> None:
+        result = world(**{**self.EACH_STEP, "step": 20, "mark_us": 0}, step_idle_us=idle_us)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+        assert result["counted"] == result["launches"]
+
+    def test_waiting_now_for_old_events_and_now_for_the_last_is_not_charged_its_idle_time(
+        self, world: World
+    ) -> None:
+        mixed = {**self.FED, "step": 20, "mark_us": 0, "drain_every": 7}
+        result = world(**mixed, drain_idle_us=900)
+        assert result["share"] < 0.9
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.02)
+
+    @pytest.mark.parametrize(("idle_us", "share"), [(16, 0.69), (24, 0.57)])
+    def test_a_host_slower_than_the_gpu_is_charged_about_its_kernels(
+        self, world: World, idle_us: int, share: float
+    ) -> None:
+        """A kernel measured by itself reads some 2 us long."""
+        result = world(**{**self.SLOW_HOST, "step_idle_us": idle_us})
+        assert result["share"] == pytest.approx(share, abs=0.01)
+        assert result["share"] <= result["claimed"] < result["share"] * 1.16
+        assert result["records"] / result["wall_ms"] < 1
+
+    def test_its_kernels_that_become_longer_are_noticed(self, world: World) -> None:
+        slow = {**self.SLOW_HOST, "step_idle_us": 30, "warmup": 2}
+        result = world(**slow, longer_at=1, longer=1.5)
+        assert result["share"] <= result["claimed"] < result["share"] * 1.16
+
+    def test_gaps_that_leave_the_gpu_fed_do_not_keep_a_batch_open(self, world: World) -> None:
+        result = world(ahead=64, step=1, kernel_us=200, warmup=1)
+        assert 0.15 < result["records"] / result["wall_ms"] < 0.25
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+
+    def test_a_queue_of_any_depth_is_measured_with_a_bounded_number_of_events(self, world: World) -> None:
+        result = world(ahead=1000, step=1, kernel_us=6000, seconds=30)
+        assert result["events"] < 300
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+        assert result["counted"] == result["launches"]
+
+    def test_a_limit_that_begins_to_bind_does_so_at_once(self, world: World) -> None:
+        both = world(**{**self.FED, "warmup": 0, "seconds": 4}, relimit_at=2, relimit=3000)
+        assert both["share"] == pytest.approx((1 + 0.30) / 2, abs=0.01)
 
 
 class TestLeftAlone:

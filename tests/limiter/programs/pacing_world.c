@@ -66,15 +66,36 @@ static void launch_one(uint64_t number)
         longest_call = virtual_now - before;
 }
 
+/* The program's own events take the last places; each is of a moment at which it is complete. */
+static CUevent event_at(uint64_t step, uint64_t moment)
+{
+    uintptr_t event = EVENTS - 1 - step % 1024;
+    events[event] = moment;
+    return (CUevent)event;
+}
+
+/* Ends a step: records an event, and waits for that of `ahead` steps ago. */
+static void keep_ahead(uint64_t number)
+{
+    static uint64_t step;
+    spend(0.3);
+    event_at(step, *tail_of((CUstream)((number % (uint64_t)set.streams + 1) << 8)));
+    bool drains = set.drain_every && step % (uint64_t)set.drain_every == 0;
+    uint64_t ahead = drains ? 0 : (uint64_t)set.ahead;
+    if (step >= ahead)
+        cuEventSynchronize((CUevent)(uintptr_t)(EVENTS - 1 - (step - ahead) % 1024));
+    if (drains)
+        spend(set.drain_idle_us);
+    step++;
+}
+
 /* Waits as a program with a bounded queue does: until the stream's tail is at most `queue` kernels off. */
 static void keep_queue(uint64_t number)
 {
     CUstream stream = (CUstream)((number % (uint64_t)set.streams + 1) << 8);
     uint64_t depth = (uint64_t)((double)set.queue * set.kernel_us * 1e3), tail = *tail_of(stream);
-    if (tail > virtual_now + depth) {
-        cuEventSynchronize(NULL);
-        virtual_now = tail - depth > virtual_now ? tail - depth : virtual_now;
-    }
+    if (tail > virtual_now + depth)
+        cuEventSynchronize(event_at(0, tail - depth));
 }
 
 static uint64_t run_until(uint64_t end)
@@ -83,7 +104,10 @@ static uint64_t run_until(uint64_t end)
     uint64_t first = number;
     while (virtual_now < end) {
         launch_one(number++);
-        if (set.queue == 0)
+        if (set.ahead >= 0) {
+            if (number % (uint64_t)set.step == 0)
+                keep_ahead(number - 1);
+        } else if (set.queue == 0)
             cuStreamSynchronize((CUstream)((((number - 1) % (uint64_t)set.streams) + 1) << 8));
         else
             keep_queue(number - 1);
@@ -104,12 +128,14 @@ static void print(uint64_t from, uint64_t launches, uint64_t gpu_time, uint64_t 
     double wall = (double)(virtual_now - from);
     printf("{\"share\": %.5f, \"claimed\": %.5f, \"outside\": %.5f, \"launches\": %lu, \"counted\": %lu, "
            "\"longest_kernel_us\": %.3f, \"throttled\": %lu, \"periods\": %lu, \"throttled_ms\": %.3f, "
-           "\"longest_call_ms\": %.3f, \"hook_errors\": %lu, \"events\": %u, \"host_us\": %.3f}\n",
+           "\"longest_call_ms\": %.3f, \"hook_errors\": %lu, \"events\": %u, \"host_us\": %.3f, "
+           "\"records\": %lu, \"calls\": %lu, \"wall_ms\": %.3f}\n",
            (double)busy / wall, (double)gpu_time / wall, (double)outside / wall, launches,
            counted, (double)stats()->longest_kernel * 1e-3,
            (uint64_t)stats()->throttled_periods, (uint64_t)stats()->periods,
            (double)stats()->throttled_time * 1e-6, (double)longest_call * 1e-6,
-           (uint64_t)stats()->hook_errors, event_count, launches ? wall * 1e-3 / (double)launches : 0);
+           (uint64_t)stats()->hook_errors, event_count, launches ? wall * 1e-3 / (double)launches : 0,
+           records, calls, wall * 1e-6);
 }
 
 int main(int argc, char **argv)
@@ -118,7 +144,7 @@ int main(int argc, char **argv)
     install();
     run_until(START + (uint64_t)(set.warmup * 1e9));
     drain();
-    busy = outside = longest_call = 0;
+    busy = outside = longest_call = records = calls = 0;
     uint64_t from = virtual_now, gpu_time = stats()->gpu_time, counted = stats()->launches;
     uint64_t launches = run_until(from + (uint64_t)(set.seconds * 1e9));
     drain();

@@ -32,9 +32,13 @@ static struct settings {
     double longer_at, longer;                  /* from then on kernels take so many times as long */
     double turn_us;                            /* a kernel that overruns the slot waits for a turn */
     double fail;                               /* every so many launches, one fails */
+    double mark_us;                            /* GPU time that a timing event takes */
     long queue, streams, step, functions, graph;
+    long ahead;                                /* steps; the program waits for its event of so long ago … */
+    long drain_every;                          /* … but every so many steps for its last, and is idle then */
+    double drain_idle_us;
 } set = {.limit = 10000, .kernel_us = 1000, .seconds = 5, .host_us = 3.5, .queue = 64, .streams = 1,
-         .functions = 1};
+         .functions = 1, .ahead = -1};
 
 static void parse(int argc, char **argv)
 {
@@ -51,10 +55,11 @@ static void parse(int argc, char **argv)
         set.name = atol(value);
         REAL(limit) REAL(kernel_us) REAL(seconds) REAL(host_us) REAL(step_idle_us) REAL(warmup) REAL(frame_us)
         REAL(offset_us) REAL(length_us) REAL(relimit_at) REAL(relimit) REAL(gate_at) REAL(gate_for)
-        REAL(late_us)
+        REAL(late_us) REAL(mark_us)
         REAL(load_us) REAL(second_us) REAL(broken_at) REAL(broken_for) REAL(fail)
         REAL(capture_at) REAL(capture_for) REAL(longer_at) REAL(longer) REAL(turn_us)
-        WHOLE(queue) WHOLE(streams) WHOLE(step) WHOLE(functions) WHOLE(graph)
+        WHOLE(queue) WHOLE(streams) WHOLE(step) WHOLE(functions) WHOLE(graph) WHOLE(ahead)
+        WHOLE(drain_every) REAL(drain_idle_us)
     }
 }
 
@@ -97,6 +102,8 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, str
 static uint64_t tails[STREAMS + 1];
 static uint64_t events[EVENTS];
 static unsigned event_count = 1;
+static uint64_t calls; /* of events, by the limiter */
+static uint64_t records;
 static uint64_t busy, busy_until, outside, kernels;
 
 static uint64_t *tail_of(CUstream stream) { return &tails[(uintptr_t)stream >> 8 & 15]; }
@@ -158,26 +165,32 @@ static CUresult fake_record(CUevent event, CUstream stream)
     if (capturing())
         abort(); /* an event in a capture would become part of the graph */
     spend(1.3);
+    records++;
+    calls++;
     if (within(set.broken_at, set.broken_for))
         return CUDA_ERROR_INVALID_HANDLE;
     uint64_t *tail = tail_of(stream);
     events[(uintptr_t)event] = *tail > virtual_now ? *tail : virtual_now;
+    *tail = events[(uintptr_t)event] + (uint64_t)(set.mark_us * 1e3);
     return CUDA_SUCCESS;
 }
 static CUresult fake_query(CUevent event)
 {
     spend(0.3);
+    calls++;
     return events[(uintptr_t)event] <= virtual_now ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 static CUresult fake_elapsed(float *ms, CUevent start, CUevent end)
 {
     spend(0.1);
+    calls++;
     *ms = (float)((double)((int64_t)events[(uintptr_t)end] - (int64_t)events[(uintptr_t)start]) * 1e-6);
     return CUDA_SUCCESS;
 }
 static CUresult fake_stream_query(CUstream stream)
 {
     spend(0.3);
+    calls++;
     return *tail_of(stream) <= virtual_now ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 static CUresult fake_stream_synchronize(CUstream stream)
@@ -188,7 +201,9 @@ static CUresult fake_stream_synchronize(CUstream stream)
 }
 static CUresult fake_event_synchronize(CUevent event)
 {
-    (void)event; /* the program's own; it has waited already */
+    spend(0.3);
+    if (events[(uintptr_t)event] > virtual_now)
+        virtual_now = events[(uintptr_t)event];
     return CUDA_SUCCESS;
 }
 
