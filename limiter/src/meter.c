@@ -94,6 +94,18 @@ static struct batch *batch_take(struct meter *meter)
     return batch;
 }
 
+/* Launches that passed between two batches, while somebody else held the meter: charged as estimated. */
+static void settle_strays(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
+    int64_t launches = (int64_t)ticket >> TICKET_BITS, used = -ticket_left(ticket);
+    if (launches <= 0 || used <= 0)
+        return;
+    meter_charge(meter, used, lane->limit, now);
+    atomic_fetch_add_explicit(&meter->stats->gpu_time, (uint64_t)used, memory_order_relaxed);
+    atomic_fetch_add_explicit(&meter->stats->launches, (uint64_t)launches, memory_order_relaxed);
+}
+
 static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct timeline *timeline)
 {
     lane->stream = stream;
@@ -104,7 +116,7 @@ static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct
     atomic_store(&lane->key, key);
 }
 
-struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream)
+struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream, uint64_t now)
 {
     struct timeline *timeline = timeline_of(meter, context);
     struct lane *lane = lane_find(meter, key);
@@ -121,6 +133,8 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
     }
     if (!lane || ((meter->open | meter->waiting) & lane_bit(meter, lane)))
         return NULL; /* all busy, or a default stream's lane still holds another context's work */
+    if (atomic_load(&lane->key))
+        settle_strays(meter, lane, now);
     lane_start(lane, key, stream, timeline);
     return lane;
 }
@@ -155,6 +169,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
         batch->opened = now;
         batch->terms = *terms;
         lane->open = batch;
+        lane->limit = terms->limit;
         lane->granted = 0;
         meter->open |= lane_bit(meter, lane);
         atomic_store_explicit(&lane->note_count, 0, memory_order_relaxed);
@@ -185,6 +200,8 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
 {
     struct batch *batch = lane->open;
+    if (!batch)
+        settle_strays(meter, lane, now);
     if (!batch || !(batch->end = timeline_record(lane->timeline, lane->stream)))
         return;
     meter_tally(meter, lane, now);
@@ -224,6 +241,9 @@ void meter_close_all(struct meter *meter, bool draining, uint64_t now)
         else if (draining)
             meter_abandon(meter, lane, now);
     }
+    for (unsigned i = 0; draining && i < METER_LANES; i++)
+        if (!meter->lanes[i].open && atomic_load_explicit(&meter->lanes[i].key, memory_order_relaxed))
+            settle_strays(meter, &meter->lanes[i], now);
 }
 
 /* ---- waits for events ---- */

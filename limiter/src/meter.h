@@ -63,6 +63,7 @@ struct lane {
     CUstream stream;
     struct timeline *timeline;
     struct batch *open, *oldest, *newest;
+    uint32_t limit;       /* of its last batch, basis points */
     int64_t granted;      /* put into the ticket since the batch was opened */
     int64_t end_ns;       /* where the last measured batch ended */
     uint64_t ticket_size; /* smaller where batches end in idleness before they are full */
@@ -154,7 +155,7 @@ static inline void batch_free(struct meter *meter, struct batch *batch)
 }
 
 /* The stream's lane, made if need be; NULL: there is no room. */
-struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream);
+struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream, uint64_t now);
 
 /*
  * How much to put on the lane's ticket, so that it covers this launch and what may follow it unasked: never

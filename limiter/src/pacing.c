@@ -125,7 +125,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
         terms.slot_start = verdict->expires - rule->length;
     }
     struct meter *meter = launch->meter;
-    struct lane *lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream);
+    struct lane *lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream, now);
     if (!lane)
         return false;
     bool known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);

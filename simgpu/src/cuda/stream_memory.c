@@ -2,7 +2,9 @@
  * Stream-ordered memory: cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync.
  *
  * An allocation can be used at once; a free takes effect for other streams when its stream gets there. Where
- * only such a free can make room, the call waits for it. In a capture both become nodes. What it does not do: free what came from cuMemAlloc; CUDA refuses that too.
+ * only such a free can make room, the call waits for it. In a capture both become nodes. What came from
+ * cuMemAlloc may be freed here too, as on an H200; when the card then gives it back was not measured: here the
+ * caller waits for it.
  */
 #include "pool.h"
 
@@ -121,16 +123,22 @@ static CUresult capture_free(struct sim_stream *stream, CUdeviceptr pointer)
 static CUresult give(CUdeviceptr pointer, struct sim_ticket ticket)
 {
     CUresult result = CUDA_SUCCESS;
+    bool plain = false;
     sim_memory_lock();
     struct sim_allocation *allocation = sim_allocation_at(pointer);
     if (allocation && allocation->use == SIM_USE_POOL)
         sim_pool_free(allocation, ticket);
     else if (allocation && allocation->use == SIM_USE_GRAPH)
         sim_graph_memory_drop(allocation);
+    else if (allocation && allocation->use == SIM_USE_DEVICE)
+        plain = true;
     else
         result = CUDA_ERROR_INVALID_VALUE;
     sim_memory_unlock();
-    return result;
+    if (!plain)
+        return result;
+    sim_wait_ticket(ticket);
+    return cuMemFree_v2(pointer);
 }
 
 static CUresult free_async(const char *function, CUdeviceptr pointer, CUstream handle, bool per_thread)

@@ -109,10 +109,23 @@ static void what_is_not_an_allocation_cannot_be_freed(void)
     OK(cuMemAlloc(&pointer, 4096));
     EQUAL(cuMemFree(pointer + 512), CUDA_ERROR_INVALID_VALUE);
     EQUAL(cuMemFree((CUdeviceptr)&local), CUDA_ERROR_INVALID_VALUE);
-    EQUAL(cuMemFreeAsync(pointer, NULL), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemFreeAsync((CUdeviceptr)&local, NULL), CUDA_ERROR_INVALID_VALUE);
     EQUAL(cuMemFreeHost(&local), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFree(0));
     OK(cuMemFree(pointer));
+    EQUAL(cuMemFree(pointer), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void plain_memory_can_be_freed_in_a_stream(void)
+{
+    CUdeviceptr pointer;
+    CUstream stream;
+    open_card();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&pointer, 4 * MIB));
+    OK(cuMemFreeAsync(pointer, stream));
+    OK(cuStreamSynchronize(stream));
+    EQUAL(card_used(), CONTEXT);
     EQUAL(cuMemFree(pointer), CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -217,6 +230,7 @@ static void the_first_version_has_pointers_of_32_bits(void)
 CASES(CASE(a_full_card_refuses_exactly_what_does_not_fit) CASE(a_refused_request_is_not_charged)
       CASE(memory_is_freed_from_any_thread_and_context)
       CASE(freeing_on_another_current_card_credits_the_right_one)
-      CASE(what_is_not_an_allocation_cannot_be_freed) CASE(a_context_that_ends_takes_its_memory_along)
+      CASE(what_is_not_an_allocation_cannot_be_freed) CASE(plain_memory_can_be_freed_in_a_stream)
+      CASE(a_context_that_ends_takes_its_memory_along)
       CASE(memory_registered_twice_is_refused_even_in_part) CASE(queries_answer_with_either_pointer_missing)
       CASE(arrays_tell_what_they_need) CASE(the_first_version_has_pointers_of_32_bits))
