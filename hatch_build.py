@@ -119,8 +119,10 @@ def include_flags() -> list[str]:
 
 def compiler() -> list[str]:
     """The C compiler's command: $CC, else cc, gcc or clang."""
-    if chosen := os.environ.get("CC"):
-        return shlex.split(chosen)
+    if chosen := shlex.split(os.environ.get("CC", "")):
+        if not shutil.which(chosen[0]):
+            raise NativeBuildError(f"CC: {chosen[0]}: no such command; name a C compiler, or leave CC unset")
+        return chosen
     for name in ("cc", "gcc", "clang"):
         if path := shutil.which(name):
             return [path]
@@ -181,7 +183,10 @@ class NativeBuildHook(BuildHookInterface[Any]):
         """Called by hatchling before it collects files."""
         if self.target_name != "wheel":
             return
-        artifacts = build_all()
+        try:
+            artifacts = build_all()
+        except NativeBuildError as error:
+            self.app.abort(f"weir: {error}")
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
