@@ -125,6 +125,11 @@ class SliceState:
         return self.container.started
 
     @property
+    def in_use(self) -> int:
+        """Bytes held, by the larger word: the ledger's, or NVML's with the managed ones it leaves out."""
+        return max(self.claims.memory_used, (self.driver_used or 0) + self.claims.memory_managed)
+
+    @property
     def unaccounted(self) -> int | None:
         """Bytes that NVML shows and the ledger does not. NVML leaves managed memory out, so do we."""
         if self.driver_used is None:

@@ -69,14 +69,14 @@ def _table(states: list[SliceState], bars: bool) -> Table:
 def _row(state: SliceState, bars: bool) -> list[RenderableType]:
     claims, counters = state.claims, state.counters
     limit = claims.memory_limit
-    over = limit is not None and claims.memory_used > limit
+    over = limit is not None and state.in_use > limit
     refused = counters.denied_limit + counters.denied_device + counters.denied_policy
     return [
         escape("/".join(part for part in state.container.key if part)),
         "no cap" if claims.core_requested is None else _percent(claims.core_requested),
         _percent(state.used_ratio),
         *([bar(state.used_ratio, claims.core_requested)] if bars else []),
-        Text(format_bytes(claims.memory_used), style="bold red" if over else ""),
+        Text(format_bytes(state.in_use), style="bold red" if over else ""),
         _DASH if limit is None else format_bytes(limit),
         Text(str(refused), style="yellow" if refused else "dim"),
         _percent(state.throttled_ratio),

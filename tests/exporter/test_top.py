@@ -18,7 +18,7 @@ from rich.console import Console
 from exporter.snapshot import Counters, GpusReading, Health
 from exporter.top import top
 from exporter.top_view import bar, view
-from tests.exporter.builders import MIB, claims, container, snapshot
+from tests.exporter.builders import MIB, claims, container, snapshot, states
 
 
 def shown(shot, simulate=None, width=140):
@@ -124,6 +124,12 @@ def test_without_a_terminal_it_prints_once_and_ends(tmp_path):
     assert result.exit_code == 0
     assert "No slices" in result.output
     assert "\x1b" not in result.output
+
+
+def test_memory_that_the_ledger_does_not_know_is_shown_by_nvmls_word():
+    (known,) = states(container("alice"))
+    text = shown(snapshot(container("alice"), slices=(replace(known, driver_used=5000 * MIB),)))
+    assert "4.9 GiB" in line(text, "alice")
 
 
 def test_a_slice_over_its_limit_shows_what_it_really_holds():
