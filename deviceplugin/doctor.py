@@ -48,8 +48,10 @@ def enforced(found: Sequence[Finding]) -> list[str]:
         return ["nothing is enforced until the failures above are mended"]
     checked = all(one.state == OK for one in found if one.subject == "process IDs")
     return [
-        "memory: enforced at every allocation call, context included",
-        "memory against NVML's figures: " + ("enforced within seconds" if checked else "not enforced"),
+        "memory: enforced at calls for buffers, managed memory, pools and virtual memory, context included",
+        "memory for arrays, graph nodes, imports and code: not refused at the call, counted",
+        "memory that NVML shows beyond that: "
+        + ("taken off what is left within seconds" if checked else "not enforced"),
         "GPU time: enforced at kernel and graph launches; one kernel that never ends is not cut short",
         "programs that drop LD_PRELOAD (static, setuid, env -i): not enforced by weir run; they show above",
     ]

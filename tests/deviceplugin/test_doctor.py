@@ -33,7 +33,12 @@ def unknown_machine(_):
 def test_a_host_with_a_card_can_enforce(tmp_path):
     found = examine("h200", tmp_path / "box", lambda _: FakeNvml())
     assert set(states(found).values()) <= {OK, NOTE}
-    assert any("enforced at every allocation" in line for line in enforced(found))
+    assert any(line.startswith("memory: enforced at calls for buffers") for line in enforced(found))
+
+
+def test_memory_that_is_not_refused_at_the_call_is_said_to_be_only_counted():
+    (line,) = [line for line in enforced([]) if "arrays, graph nodes, imports and code" in line]
+    assert "not refused at the call, counted" in line
 
 
 @pytest.mark.parametrize("driver", [no_driver, broken_driver, lambda _: FakeNvml(cards=[])])
