@@ -52,6 +52,11 @@ class TornReadError(PageError):
     """Every try met a write under way."""
 
 
+def in_force(deadline: int, now: int) -> bool:
+    """Whether what a deadline guards applies: not when it has passed, or is too far off to be meant."""
+    return now < deadline <= now + layout.DEADLINE_REACH
+
+
 @dataclass(frozen=True, slots=True)
 class ControlDevice:
     """What the agent tells the limiter about one card of the slice; see page.h for each field."""
@@ -79,14 +84,18 @@ class ControlDevice:
         """The limit in force: a live lease can only lower it. `NO_LIMIT`: none."""
         return (
             min(self.memory_limit, self.lease_memory_limit)
-            if now < self.lease_deadline
+            if in_force(self.lease_deadline, now)
             else self.memory_limit
         )
 
     def core_limit_at(self, now: int) -> int:
         """Basis points in force: a live loan can only raise them, and a live lease then only lower."""
-        limit = max(self.core_limit, self.loan_core_limit) if now < self.loan_deadline else self.core_limit
-        return min(limit, self.lease_core_limit) if now < self.lease_deadline else limit
+        limit = (
+            max(self.core_limit, self.loan_core_limit)
+            if in_force(self.loan_deadline, now)
+            else self.core_limit
+        )
+        return min(limit, self.lease_core_limit) if in_force(self.lease_deadline, now) else limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ static struct batch *batch_take(struct meter *meter)
     return batch;
 }
 
-/* Launches that passed between two batches, while somebody else held the meter: charged as estimated. */
+/* Launches that passed between two batches, while somebody else held the meter: charged as estimated. One that
+ * is put back only now stays counted: a counter that goes back would read as a restart. */
 static void settle_strays(struct meter *meter, struct lane *lane, uint64_t now)
 {
     uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
@@ -188,7 +189,7 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
     int64_t launches = (int64_t)ticket >> TICKET_BITS;
     batch->charged = lane->granted - ticket_left(ticket);
     batch->launches = launches > 0 ? (uint32_t)launches : 0;
-    atomic_fetch_add_explicit(&meter->stats->launches, (uint64_t)launches, memory_order_relaxed);
+    atomic_fetch_add_explicit(&meter->stats->launches, batch->launches, memory_order_relaxed);
     meter_charge(meter, -ticket_left(ticket), batch->terms.limit, now);
     unsigned notes = atomic_load_explicit(&lane->note_count, memory_order_relaxed);
     batch->note_count = notes < METER_NOTES ? notes : METER_NOTES;

@@ -33,14 +33,14 @@ static uint64_t clamp_balance(uint64_t balance, uint64_t now)
 struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t now)
 {
     struct pacer_rule rule = {.limit = cap(control->core_limit)};
-    if (control->loan_deadline > now && cap(control->loan_core_limit) > rule.limit)
+    if (weir_in_force(control->loan_deadline, now) && cap(control->loan_core_limit) > rule.limit)
         rule.limit = cap(control->loan_core_limit);
-    if (control->lease_deadline > now && cap(control->lease_core_limit) < rule.limit)
+    if (weir_in_force(control->lease_deadline, now) && cap(control->lease_core_limit) < rule.limit)
         rule.limit = control->lease_core_limit;
-    if (control->gate && control->gate_deadline > now)
+    if (control->gate && weir_in_force(control->gate_deadline, now))
         rule.gate_until = control->gate_deadline;
     bool is_slot = control->slot_length > 0 && control->slot_length < control->slot_frame;
-    if (is_slot && control->slot_deadline > now) {
+    if (is_slot && weir_in_force(control->slot_deadline, now)) {
         rule.frame = control->slot_frame;
         rule.offset = control->slot_offset % control->slot_frame;
         rule.length = control->slot_length;

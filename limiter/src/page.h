@@ -9,13 +9,15 @@
  * field may be appended to a struct with a bump of WEIR_PAGE_MINOR. Anything else is a new major and a new
  * file name.
  *
- * All integers are little endian. Times are CLOCK_MONOTONIC nanoseconds. A deadline in the past means that
- * what it guards does not apply: if every daemon dies, nothing stays blocked.
+ * All integers are little endian. Times are CLOCK_MONOTONIC nanoseconds. What a deadline guards applies until
+ * then and is renewed in time; a deadline in the past, or further off than anybody sets one, guards nothing. So
+ * nothing stays blocked, whether every daemon dies or a page is noise.
  */
 #ifndef WEIR_PAGE_H
 #define WEIR_PAGE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define WEIR_CONTROL_MAGIC UINT64_C(0x4c52544352494557) /* "WEIRCTRL" */
@@ -28,6 +30,7 @@
 #define WEIR_INTENTS 8       /* ledger operations one process can have under way; the last is the reaper's */
 #define WEIR_NO_LIMIT UINT64_MAX
 #define WEIR_FULL_CORES 10000 /* basis points: no core cap */
+#define WEIR_DEADLINE_REACH UINT64_C(3600000000000) /* no deadline is further off: an hour */
 
 /* ---- control: one writer (the agent), guarded by a sequence lock: odd while being written ---- */
 
@@ -69,6 +72,11 @@ struct weir_control_device {
     uint32_t reserved_core;
     uint64_t reserved[15];
 };
+
+static inline bool weir_in_force(uint64_t deadline, uint64_t now)
+{
+    return deadline > now && deadline - now <= WEIR_DEADLINE_REACH;
+}
 
 /* ---- stats: many writers (every thread of every process of the slice), atomics only ---- */
 

@@ -33,7 +33,7 @@ static bool view_of(int device, uint64_t card_total, uint64_t card_free, struct 
     weir_reap(slice); /* what the dead held is free already: nobody has to run out of memory first */
     weir_control_read(slice, (uint32_t)device, &control, NULL);
     uint64_t total = control.memory_limit;
-    if (control.lease_deadline > weir_coarse_now())
+    if (weir_in_force(control.lease_deadline, weir_coarse_now()))
         total = smaller(total, control.lease_memory_limit);
     uint64_t used = weir_ledger_used(slice, (uint32_t)device);
     view->total = smaller(total, card_total);

@@ -258,9 +258,9 @@ uint64_t weir_memory_limit(const struct weir_slice *slice, uint32_t device)
     uint64_t now = weir_coarse_now();
     weir_control_read(slice, device, &control, NULL);
     uint64_t limit = control.memory_limit;
-    if (control.lease_deadline > now && control.lease_memory_limit < limit)
+    if (weir_in_force(control.lease_deadline, now) && control.lease_memory_limit < limit)
         limit = control.lease_memory_limit;
-    if (limit == WEIR_NO_LIMIT || control.unaccounted_deadline <= now)
+    if (limit == WEIR_NO_LIMIT || !weir_in_force(control.unaccounted_deadline, now))
         return limit;
     return limit > control.unaccounted ? limit - control.unaccounted : 0;
 }

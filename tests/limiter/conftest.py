@@ -6,6 +6,7 @@ made by the writer of this room, so the pages are the real ones.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from limiter.pages import ControlDevice, ControlPage, StatsPage, read_stats, uui
 from limiter.writer import create_control, create_stats, update_control
 from simgpu.machines import simulate
 
+from .pacer import build as build_pacer
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCES = ROOT / "limiter/src"
@@ -27,6 +30,12 @@ LIBRARY = ROOT / "limiter/libweir.so"
 MIB = 1 << 20
 
 Compile = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def pacer(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The pacer's arithmetic, without the rest of the limiter."""
+    return build_pacer(tmp_path_factory.mktemp("pacer"))
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,12 @@ def test_an_older_minor_version_reads_with_its_missing_fields_as_none(tmp_path):
         ({"lease_deadline": 11, "lease_memory_limit": 40, "lease_core_limit": 1000}, 40, 1000),
         ({"lease_deadline": 10, "lease_memory_limit": 40, "lease_core_limit": 1000}, 100, 3000),
         ({"lease_deadline": 11, "lease_memory_limit": 400, "lease_core_limit": 9000}, 100, 3000),
+        pytest.param(
+            {"lease_deadline": 2**63, "lease_memory_limit": 40, "lease_core_limit": 1000},
+            100,
+            3000,
+            id="noise",
+        ),
         ({"loan_deadline": 11, "loan_core_limit": 8000}, 100, 8000),
         ({"loan_deadline": 10, "loan_core_limit": 8000}, 100, 3000),
         ({"loan_deadline": 11, "loan_core_limit": 2000}, 100, 3000),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -148,7 +149,7 @@ def test_a_limit_larger_than_the_card_shows_as_the_card(machine: Machine, slice_
 
 
 def test_a_lease_lowers_the_limit_until_its_deadline(machine: Machine, slice_: Slice) -> None:
-    slice_.update(lease_memory_limit=700 * MIB, lease_deadline=1 << 62)
+    slice_.update(lease_memory_limit=700 * MIB, lease_deadline=time.monotonic_ns() + 60 * 10**9)
     assert machine.run(slice_, *OPEN, f"alloc:{300 * MIB}", "total")[2:] == [
         ("alloc", OUT_OF_MEMORY),
         ("total", OK, str(700 * MIB)),
@@ -158,7 +159,7 @@ def test_a_lease_lowers_the_limit_until_its_deadline(machine: Machine, slice_: S
 
 
 def test_bytes_unaccounted_for_count_against_the_limit(machine: Machine, slice_: Slice) -> None:
-    slice_.update(unaccounted=1400 * MIB, unaccounted_deadline=1 << 62)
+    slice_.update(unaccounted=1400 * MIB, unaccounted_deadline=time.monotonic_ns() + 60 * 10**9)
     lines = machine.run(slice_, *OPEN, "info", f"alloc:{200 * MIB}", f"alloc:{100 * MIB}")
     assert lines[2:] == [
         ("info", OK, str(LIMIT - CONTEXT - 1400 * MIB), str(LIMIT)),

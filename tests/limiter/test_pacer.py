@@ -1,84 +1,21 @@
-"""The pacer's arithmetic, exactly: budget, credit and debt, burst and rest, slots, gate, leases and loans."""
+"""The pacer's decisions, exactly: budget, credit and debt, burst and rest, slots, gate."""
 
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import hatch_build
-from limiter.layout import FULL_CORES, ControlDevice
+from limiter.layout import FULL_CORES
 
-SOURCES = Path(__file__).resolve().parents[2] / "limiter/src"
-US, MS, S = 1_000, 1_000_000, 1_000_000_000
-NOW = 5_000 * S  # a multiple of every frame below
+from .pacer import MS, NOW, US, Rule, S, State, decide, quota, slot
+
 CREDIT_CAP, DEBT_CAP = 100 * MS, 60 * S
 LEAD, REST_CREDIT = 2 * MS, 2 * MS
 TICKET, TICKET_LIFE = 1 * MS, 20 * MS
 EDGE = 200 * US
-
-
-class Rule(ctypes.Structure):
-    _fields_ = (
-        ("limit", ctypes.c_uint32),
-        ("gate_until", ctypes.c_uint64),
-        ("frame", ctypes.c_uint64),
-        ("offset", ctypes.c_uint64),
-        ("length", ctypes.c_uint64),
-    )
-
-
-class State(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("balance", "drain", "rest_until", "early"))
-
-
-class Verdict(ctypes.Structure):
-    _fields_ = (
-        ("passes", ctypes.c_bool),
-        ("wait_until", ctypes.c_uint64),
-        ("grant", ctypes.c_uint64),
-        ("expires", ctypes.c_uint64),
-    )
-
-
-@pytest.fixture(scope="module")
-def pacer(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    library = tmp_path_factory.mktemp("pacer") / "pacer.so"
-    command = [*hatch_build.compiler(), *hatch_build.COMMON, "-Werror", "-shared", "-fPIC", f"-I{SOURCES}"]
-    subprocess.run([*command, "-o", str(library), str(SOURCES / "pacer.c")], check=True)
-    loaded = ctypes.CDLL(str(library))
-    loaded.pacer_decide.restype = Verdict
-    loaded.pacer_decide.argtypes = [ctypes.POINTER(State), ctypes.POINTER(Rule)] + [ctypes.c_uint64] * 2
-    loaded.pacer_rule.restype = Rule
-    loaded.pacer_rule.argtypes = [ctypes.POINTER(ControlDevice), ctypes.c_uint64]
-    loaded.pacer_balance_after.restype = ctypes.c_uint64
-    loaded.pacer_balance_after.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64]
-    loaded.pacer_drain_after.restype = ctypes.c_uint64
-    loaded.pacer_drain_after.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint64]
-    loaded.pacer_charge_balance.argtypes = [
-        ctypes.POINTER(ctypes.c_uint64),
-        ctypes.c_int64,
-        ctypes.c_uint32,
-        ctypes.c_uint64,
-    ]
-    return loaded
-
-
-def decide(pacer: Any, state: State, rule: Rule, now: int = NOW, estimate: int = 1 * MS) -> Verdict:
-    verdict: Verdict = pacer.pacer_decide(ctypes.byref(state), ctypes.byref(rule), now, estimate)
-    return verdict
-
-
-def quota(limit: int) -> Rule:
-    return Rule(limit=limit)
-
-
-def slot(limit: int = 6000, frame: int = 20 * MS, offset: int = 0, length: int = 12 * MS) -> Rule:
-    return Rule(limit=limit, frame=frame, offset=offset, length=length)
 
 
 class TestBudget:
@@ -266,66 +203,3 @@ class TestGate:
         closed = Rule(limit=FULL_CORES, gate_until=NOW + 5 * S)
         assert decide(pacer, State(), closed).wait_until == NOW + 5 * S
         assert decide(pacer, State(), closed, now=NOW + 5 * S).passes
-
-
-class TestRule:
-    """What the control page means at a moment."""
-
-    @pytest.mark.parametrize(
-        ("fields", "limit"),
-        [
-            ({"core_limit": 3000}, 3000),
-            pytest.param({"core_limit": 0}, FULL_CORES, id="0 is no cap"),
-            pytest.param({"core_limit": 20_000}, FULL_CORES, id="more than the card is the card"),
-            ({"core_limit": 3000, "lease_core_limit": 1000, "lease_deadline": NOW + 1}, 1000),
-            ({"core_limit": 3000, "lease_core_limit": 1000, "lease_deadline": NOW}, 3000),
-            ({"core_limit": 3000, "lease_core_limit": 5000, "lease_deadline": NOW + 1}, 3000),
-            ({"core_limit": 3000, "lease_core_limit": 0, "lease_deadline": NOW + 1}, 3000),
-            ({"core_limit": 3000, "loan_core_limit": 8000, "loan_deadline": NOW + 1}, 8000),
-            ({"core_limit": 3000, "loan_core_limit": 8000, "loan_deadline": NOW}, 3000),
-            (
-                {
-                    "core_limit": 3000,
-                    "loan_core_limit": 8000,
-                    "loan_deadline": NOW + 1,
-                    "lease_core_limit": 500,
-                    "lease_deadline": NOW + 1,
-                },
-                500,
-            ),
-        ],
-    )
-    def test_limit_is_the_leases_while_that_lives_and_is_smaller(
-        self, pacer: Any, fields: dict[str, int], limit: int
-    ) -> None:
-        assert pacer.pacer_rule(ctypes.byref(ControlDevice(**fields)), NOW).limit == limit
-
-    @pytest.mark.parametrize(
-        ("fields", "frame"),
-        [
-            ({"slot_deadline": NOW + 1, "slot_frame": 20 * MS, "slot_length": 5 * MS}, 20 * MS),
-            pytest.param(
-                {"slot_deadline": NOW, "slot_frame": 20 * MS, "slot_length": 5 * MS}, 0, id="passed"
-            ),
-            pytest.param(
-                {"slot_deadline": NOW + 1, "slot_frame": 0, "slot_length": 5 * MS}, 0, id="no frame"
-            ),
-            pytest.param({"slot_deadline": NOW + 1, "slot_frame": 20 * MS}, 0, id="no length"),
-            pytest.param(
-                {"slot_deadline": NOW + 1, "slot_frame": 20 * MS, "slot_length": 20 * MS}, 0, id="whole frame"
-            ),
-        ],
-    )
-    def test_slot_counts_while_its_deadline_lives_and_it_is_one(
-        self, pacer: Any, fields: dict[str, int], frame: int
-    ) -> None:
-        assert pacer.pacer_rule(ctypes.byref(ControlDevice(core_limit=3000, **fields)), NOW).frame == frame
-
-    @pytest.mark.parametrize(
-        ("gate", "deadline", "until"), [(1, NOW + 1, NOW + 1), (1, NOW, 0), (0, NOW + 1, 0)]
-    )
-    def test_gate_is_closed_until_its_deadline(
-        self, pacer: Any, gate: int, deadline: int, until: int
-    ) -> None:
-        control = ControlDevice(gate=gate, gate_deadline=deadline)
-        assert pacer.pacer_rule(ctypes.byref(control), NOW).gate_until == until

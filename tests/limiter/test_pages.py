@@ -66,6 +66,7 @@ def constant(name, directory):
         "STATS_MAGIC",
         "NO_LIMIT",
         "FULL_CORES",
+        "DEADLINE_REACH",
         "MAX_DEVICES",
         "SLOTS",
         "INTENTS",

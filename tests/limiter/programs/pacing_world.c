@@ -39,7 +39,7 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
         out->gate_deadline = START + gate_at + (uint64_t)(set.gate_for * 1e9);
     }
     if (set.frame_us) {
-        out->slot_deadline = UINT64_MAX;
+        out->slot_deadline = virtual_now + WEIR_S;
         out->slot_frame = (uint64_t)(set.frame_us * 1e3);
         out->slot_offset = (uint64_t)(set.offset_us * 1e3);
         out->slot_length = (uint64_t)(set.length_us * 1e3);
