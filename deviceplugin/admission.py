@@ -45,7 +45,7 @@ def _taken(one: Observation, uuid: str) -> _Taken:
         return _Taken(0, 0, 0)
     for share, stats in zip(one.identity.devices, one.stats.devices, strict=True):
         if share.uuid == uuid:
-            promised = stats.used if share.memory_bytes is None else share.memory_bytes
+            promised = stats.used if share.promised_bytes is None else share.promised_bytes
             return _Taken(promised, stats.used, share.guarantee_bp)
     return _Taken(0, 0, 0)
 
@@ -54,9 +54,11 @@ def admit(shares: Sequence[Share], rooms: Sequence[Room]) -> None:
     """Raise DoesNotFitError, which says what is left, unless every share fits into its card's room."""
     for share, left in zip(shares, rooms, strict=True):
         card = f"GPU {left.gpu.index} ({left.gpu.name})"
-        if share.memory_bytes is not None and share.memory_bytes > left.memory:
+        wanted = share.promised_bytes
+        if wanted is not None and wanted > left.memory:
+            beside = " with its context" if share.context_bytes else ""
             raise DoesNotFitError(
-                f"--memory: {format_bytes(share.memory_bytes)}: does not fit; "
+                f"--memory: {format_bytes(wanted)}{beside}: does not fit; "
                 f"{format_bytes(left.memory)} of {format_bytes(left.gpu.capacity)} left on {card}"
             )
         if share.guarantee_bp > left.cores:

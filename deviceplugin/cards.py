@@ -27,6 +27,7 @@ class Wanted:
     memory: str | None = None
     cores: str | None = None
     gpu: str | None = None
+    context: str = "counted"  # or "free"
 
 
 def choose(wanted: str | None, gpus: Sequence[Gpu], free: Mapping[str, int]) -> tuple[Gpu, ...]:
@@ -64,20 +65,24 @@ def shares(wanted: Wanted, chosen: Sequence[Gpu]) -> tuple[Share, ...]:
         Share(
             uuid=gpu.uuid,
             index=gpu.index,
-            memory_bytes=None if wanted.memory is None else _memory(wanted.memory, gpu),
+            memory_bytes=memory,
             cores_bp=cores or layout.FULL_CORES,
             guarantee_bp=cores or 0,
+            context_bytes=context_bytes(gpu.name) if memory and wanted.context == "free" else 0,
         )
         for gpu in chosen
+        for memory in [None if wanted.memory is None else _memory(wanted.memory, wanted.context, gpu)]
     )
 
 
-def _memory(text: str, gpu: Gpu) -> int:
+def _memory(text: str, counts: str, gpu: Gpu) -> int:
     size = parse_memory("--memory", text, gpu.capacity)
     context = context_bytes(gpu.name)
-    if size <= context:
-        allowed = f"a program's context alone takes {format_bytes(context)} on this card ({gpu.name})"
-        raise UsageError("--memory", text, allowed)
+    takes = f"a program's context alone takes {format_bytes(context)} on this card ({gpu.name})"
+    if counts == "counted" and size <= context:
+        raise UsageError("--memory", text, takes)
+    if counts == "free" and size > gpu.capacity - context:
+        raise UsageError("--memory", text, f"at most {format_bytes(gpu.capacity - context)}: {takes}")
     return size
 
 

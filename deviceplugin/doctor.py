@@ -49,7 +49,8 @@ def enforced(found: Sequence[Finding]) -> list[str]:
     checked = all(one.state == OK for one in found if one.subject == "process IDs")
     return [
         "memory: enforced at calls for buffers, managed memory, pools and virtual memory, context included",
-        "memory for arrays, graph nodes, imports and code: not refused at the call, counted",
+        "memory taken by calls that cannot be accounted for (docs/coverage.md): counted, or not given where "
+        "weir run --unaccounted refuse says so",
         "memory that NVML shows beyond that: "
         + ("taken off what is left within seconds" if checked else "not enforced"),
         "GPU time: enforced at kernel and graph launches; one kernel that never ends is not cut short",

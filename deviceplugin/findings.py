@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deviceplugin import reconcile
-from limiter import library_path
+from limiter import layout, library_path
+from limiter.pages import StatsPage
 from limiter.slices import observe
 from weir.errors import HostError
 from weir.nvml import Nvml
@@ -156,7 +157,21 @@ def mps(environment: Mapping[str, str], pipes: Path = _MPS_PIPES) -> Finding:
 
 
 def slices(box: Path) -> Iterator[Finding]:
-    """Directories that are no slice's."""
+    """Directories that are no slice's, and slices that took memory unaccounted for."""
     for one in observe(box, processes=True):
         if one.state in ("corrupt", "version_mismatch"):
             yield Finding("slices", NOTE, one.problem, f"remove {one.path}")
+        elif one.stats and (met := unaccounted_calls(one.stats)):
+            yield Finding(
+                f"slice {one.path.name}",
+                NOTE,
+                f"calls that took memory unaccounted for: {met}",
+                "weir run --unaccounted refuse refuses them (docs/coverage.md)",
+            )
+
+
+def unaccounted_calls(stats: StatsPage) -> str:
+    """What a slice met of the calls that can be refused; every program loads code, which cannot."""
+    words = {layout.Api.MEMORY: "allocations", layout.Api.SHARED: "from elsewhere"}
+    counts = ((stats.uncovered_calls[api], word) for api, word in words.items())
+    return ", ".join(f"{count} {word}" for count, word in counts if count)

@@ -69,7 +69,9 @@ def check(wanted: Wanted, gpus: Sequence[Gpu]) -> None:
     shares(wanted, choose(wanted.gpu, gpus, {gpu.uuid: gpu.capacity for gpu in gpus}))
 
 
-def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, policy: str) -> Slice:
+def make_slice(
+    box: Path, nvml: Nvml, wanted: Wanted, name: str, policy: str, unaccounted: str = "count"
+) -> Slice:
     """Admit and make a slice. Raises UsageError, NoGpuError, DoesNotFitError, HostError."""
     gpus = nvml.gpus()
     with admission(box):
@@ -90,6 +92,7 @@ def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, policy: str) ->
             devices=asked,
             container=name,
             policy=policy,
+            unaccounted=unaccounted,
         )
         contexts = [context_bytes(gpu.name) for gpu in chosen]
         control = first_control(identity, [gpu.capacity for gpu in chosen], contexts)
@@ -144,6 +147,21 @@ def refuse_nesting(environment: Mapping[str, str]) -> None:
     show_default=True,
     help="fixed: never more than the share; burst: also what busy neighbours leave.",
 )
+@click.option(
+    "--context",
+    "context_counts",
+    type=click.Choice(["counted", "free"]),
+    default="counted",
+    show_default=True,
+    help="free: one CUDA context comes on top of --memory, and is kept free for it on the card.",
+)
+@click.option(
+    "--unaccounted",
+    type=click.Choice(["count", "refuse"]),
+    default="count",
+    show_default=True,
+    help="Calls that take memory which cannot be accounted for: count them, or refuse them.",
+)
 @click.option("--simulate", metavar="MACHINE", envvar="WEIR_SIMULATE", help="A simulated machine, as h200.")
 @click.option("--root", type=click.Path(path_type=Path), help="Where slices are kept.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -155,6 +173,8 @@ def run(
     gpu: str | None,
     name: str | None,
     policy: str,
+    context_counts: str,
+    unaccounted: str,
     simulate: str | None,
     root: Path | None,
     command: tuple[str, ...],
@@ -167,11 +187,11 @@ def run(
     file = child.resolve(command[0], os.environ.get("PATH", os.defpath))
     library_path()
     nvml = open_nvml(simulate)
-    wanted = Wanted(memory, cores, gpu)
+    wanted = Wanted(memory, cores, gpu, context_counts)
     check(wanted, nvml.gpus())
     box = make_box_root(root, simulate)
     mask = child.block()
-    made = make_slice(box, nvml, wanted, name, policy)
+    made = make_slice(box, nvml, wanted, name, policy, unaccounted)
     context.exit(
         supervise(box, nvml, made, lambda environment: child.Child(file, command, environment, mask))
     )

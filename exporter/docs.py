@@ -21,6 +21,7 @@ from exporter.node_families import (
 )
 from exporter.render import DROP_REASONS
 from exporter.snapshot import REGION_STATES
+from limiter.layout import Api
 
 _TABLES: tuple[tuple[str, str, tuple[str, ...], Sequence[Family[Any]]], ...] = (
     ("Slices", "one for each container and card", SLICE_LABELS, SLICE_FAMILIES),
@@ -34,6 +35,7 @@ _TABLES: tuple[tuple[str, str, tuple[str, ...], Sequence[Family[Any]]], ...] = (
 VALUES = {
     ("weir_alloc_denied_total", "reason"): ("limit", "device_oom", "policy"),
     ("weir_limiter_info", "mode"): ("enforce", "observe"),
+    ("weir_unaccounted_calls_total", "api"): tuple(api.name.lower() for api in Api),
     ("weir_gpu_clock_throttled", "reason"): tuple(CLOCK_REASONS),
     ("weir_regions", "state"): REGION_STATES,
     ("weir_exporter_dropped_series_total", "reason"): DROP_REASONS,

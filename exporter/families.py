@@ -35,6 +35,10 @@ def _limiter_info(container: Container) -> Iterable[Sample]:
     return (((container.limiter_version, container.page_version, "enforce" if held else "observe"), 1),)
 
 
+def _unaccounted_calls(container: Container) -> Iterable[Sample]:
+    return (((api,), calls) for api, calls in container.unaccounted_calls.items())
+
+
 SLICE_FAMILIES: tuple[Family[SliceState], ...] = (
     Family(
         "weir_info",
@@ -169,5 +173,13 @@ CONTAINER_FAMILIES: tuple[Family[Container], ...] = (
         "weir_limiter_lock_recoveries_total",
         "Process slots taken back from processes that died.",
         lambda c: c.reaped,
+    ),
+    Family(
+        "weir_unaccounted_calls_total",
+        "counter",
+        "Calls let through that take device memory which the limiter does not account for (coverage.md).",
+        "slices",
+        _unaccounted_calls,
+        ("api",),
     ),
 )

@@ -88,6 +88,7 @@ def _container(one: Observation, now: Now) -> Container | None:
         page_version=f"{stats.version[0]}.{stats.version[1]}",
         heartbeat=now.unix(stats.heartbeat),
         reaped=stats.reaped,
+        unaccounted_calls={api.name.lower(): stats.uncovered_calls[api] for api in layout.Api},
     )
 
 

@@ -71,6 +71,7 @@ class Container:
     page_version: str = ""
     heartbeat: float | None = None  # Unix time
     reaped: int = 0  # slots taken back from dead processes
+    unaccounted_calls: dict[str, int] = field(default_factory=dict)  # let through, by what they were for
 
     @property
     def key(self) -> tuple[str, str, str]:

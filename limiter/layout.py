@@ -28,6 +28,7 @@ WORD_INTENT_SHIFT = 18
 WORD_INTENT_MASK = 0xFFF
 WORD_SEQUENCE_MASK = 0x3FFFF
 KINDS = 8
+APIS = 8
 
 
 class Policy(IntEnum):
@@ -47,6 +48,15 @@ class Kind(IntEnum):
     VMM = 4
     MODULE = 5
     OTHER = 6
+
+
+class Api(IntEnum):
+    """What a call was for that takes device memory which the ledger does not cover."""
+
+    MEMORY = 0
+    SHARED = 1
+    CODE = 2
+    TABLE = 3
 
 
 class SlotState(IntEnum):
@@ -117,7 +127,8 @@ class StatsHeader(LittleEndianStructure):
         ("heartbeat", c_uint64),
         ("reaped", c_uint64),
         ("limiter_version", c_char * 32),
-        ("reserved", c_uint64 * 21),
+        ("uncovered_calls", c_uint64 * APIS),
+        ("reserved", c_uint64 * 13),
     )
 
 

@@ -147,6 +147,7 @@ class StatsPage:
     devices: tuple[DeviceStats, ...]
     processes: tuple[ledger.Process, ...] = ()
     dead: int = 0  # slots whose process died and that nobody has taken back yet
+    uncovered_calls: tuple[int, ...] = (0,) * len(layout.Api)  # by layout.Api
     version: tuple[int, int] = (layout.MAJOR, layout.MINOR)
 
     def kind_bytes(self, device: int, kind: layout.Kind) -> int:
@@ -252,6 +253,7 @@ def _stats_page(header: layout.StatsHeader, data: bytes) -> StatsPage:
         heartbeat=min(header.heartbeat, _MAX_COUNT),
         reaped=min(header.reaped, _MAX_COUNT),
         limiter_version=header.limiter_version.decode("ascii", "replace"),
+        uncovered_calls=tuple(min(header.uncovered_calls[api], _MAX_COUNT) for api in layout.Api),
         devices=tuple(
             DeviceStats(
                 ledger.Word.of(one.used).total,

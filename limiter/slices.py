@@ -59,6 +59,12 @@ class Share:
     memory_bytes: int | None
     cores_bp: int = layout.FULL_CORES
     guarantee_bp: int = 0
+    context_bytes: int = 0  # granted on top of the memory asked, for a context that does not count
+
+    @property
+    def promised_bytes(self) -> int | None:
+        """What is kept free for it on the card, and its limit; None where no memory was asked."""
+        return None if self.memory_bytes is None else self.memory_bytes + self.context_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class Identity:
     container: str = ""
     pod_uid: str = ""
     policy: str = "fixed"
+    unaccounted: str = "count"  # or "refuse": calls whose memory cannot be accounted for
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ def first_control(identity: Identity, capacities: Sequence[int], context_bytes: 
         devices=tuple(
             ControlDevice(
                 uuid=uuid_bytes(share.uuid),
-                memory_limit=capacity if share.memory_bytes is None else share.memory_bytes,
+                memory_limit=capacity if share.promised_bytes is None else share.promised_bytes,
                 context_bytes=context,
                 core_limit=share.cores_bp,
                 core_guarantee=share.guarantee_bp,
@@ -134,6 +141,7 @@ def first_control(identity: Identity, capacities: Sequence[int], context_bytes: 
             for share, capacity, context in zip(identity.devices, capacities, context_bytes, strict=True)
         ),
         policy=layout.Policy[identity.policy.upper()],
+        refuse_unknown=int(identity.unaccounted == "refuse"),
     )
 
 
@@ -243,7 +251,7 @@ def _identity(data: Any) -> Identity:
         raise ValueError("not an object")
     devices = tuple(Share(**share) for share in data.pop("devices"))
     identity = Identity(devices=devices, **data)
-    for name in ("name", "namespace", "pod", "container", "pod_uid", "policy"):
+    for name in ("name", "namespace", "pod", "container", "pod_uid", "policy", "unaccounted"):
         _check(name, _is_text(getattr(identity, name)))
     _check("generation", _counts(identity.generation, (1 << 64) - 1))
     _check("created", isinstance(identity.created, int | float) and 0 <= identity.created < _LATEST)
@@ -254,6 +262,7 @@ def _identity(data: Any) -> Identity:
         _check("memory_bytes", share.memory_bytes is None or _counts(share.memory_bytes, (1 << 63) - 1))
         _check("cores_bp", _counts(share.cores_bp, layout.FULL_CORES))
         _check("guarantee_bp", _counts(share.guarantee_bp, layout.FULL_CORES))
+        _check("context_bytes", _counts(share.context_bytes, (1 << 63) - 1))
     return identity
 
 

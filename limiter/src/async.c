@@ -59,7 +59,7 @@ static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound
         return !weir_refusing();
     if (capturing(&ask, stream)) {
         *pool = NULL;
-        return weir_unaccounted_call(true);
+        return WEIR_UNACCOUNTED(WEIR_API_MEMORY, "cuMemAllocAsync while capturing");
     }
     if (!*pool)
         return weir_current_device() != WEIR_OTHER_DEVICE;

@@ -141,6 +141,19 @@ CREATE(cuCtxCreate_v3, context, affinity, count, flags, device)
 CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 CREATE(cuCtxCreate_v4, context, params, flags, device)
 
+/* The same with a graphics system's help. */
+CUresult cuGLCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+CREATE(cuGLCtxCreate, context, flags, device)
+
+CUresult cuGLCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
+CREATE(cuGLCtxCreate_v2, context, flags, device)
+
+CUresult cuVDPAUCtxCreate(CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau, void *lookup)
+CREATE(cuVDPAUCtxCreate, context, flags, device, vdpau, lookup)
+
+CUresult cuVDPAUCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau, void *lookup)
+CREATE(cuVDPAUCtxCreate_v2, context, flags, device, vdpau, lookup)
+
 #define DESTROY(symbol)                                                                                      \
     CUresult symbol(CUcontext context)                                                                       \
     {                                                                                                        \

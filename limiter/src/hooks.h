@@ -3,7 +3,7 @@
  * the loader's work, the replacement table and the check of exports.map.
  *
  *   X(symbol, prototype, need)                    symbol: as the driver exports it, variant included
- *   X(symbol, prototype, need, (params), (args))  the uncovered ones, which are all defined from this list
+ *   X(symbol, prototype, need, (params), (args))  the uncovered ones, which are all defined from their list
  *
  * `prototype` is the name under which cuda.h or nvml.h declares the same signature. REQUIRED symbols exist in
  * every driver that Weir supports, and a driver without one is complained of; a symbol that is missing answers
@@ -21,9 +21,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "fills.h"
 #include "uncovered.h"
 
-/* How a program gets at everything else. */
+/* What cudaVDPAU.h declares, which needs VDPAU's own headers. */
+typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau,
+                                    void *lookup);
+
+/* How a program gets at everything else: what it is given are our hooks (interpose.c). */
 #define WEIR_LOOKUP_HOOKS(X)                                                                                 \
     X(cuGetProcAddress, cuGetProcAddress, OPTIONAL)                                                          \
     X(cuGetProcAddress_v2, cuGetProcAddress_v2, OPTIONAL)
@@ -62,6 +67,10 @@
     X(cuCtxCreate_v2, cuCtxCreate_v2, REQUIRED)                                                              \
     X(cuCtxCreate_v3, cuCtxCreate_v3, OPTIONAL)                                                              \
     X(cuCtxCreate_v4, cuCtxCreate_v4, OPTIONAL)                                                              \
+    X(cuGLCtxCreate, cuCtxCreate, OPTIONAL)                                                                  \
+    X(cuGLCtxCreate_v2, cuCtxCreate_v2, OPTIONAL)                                                            \
+    X(cuVDPAUCtxCreate, weir_vdpau_context, OPTIONAL)                                                        \
+    X(cuVDPAUCtxCreate_v2, weir_vdpau_context, OPTIONAL)                                                     \
     X(cuCtxDestroy, cuCtxDestroy, OPTIONAL)                                                                  \
     X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)
 
@@ -100,6 +109,7 @@
 #define WEIR_CALLED_CUDA(X)                                                                                  \
     X(cuCtxGetCurrent, cuCtxGetCurrent, REQUIRED)                                                            \
     X(cuCtxGetDevice, cuCtxGetDevice, REQUIRED)                                                              \
+    X(cuCtxGetLimit, cuCtxGetLimit, OPTIONAL)                                                                \
     X(cuDeviceGet, cuDeviceGet, REQUIRED)                                                                    \
     X(cuDeviceGetCount, cuDeviceGetCount, REQUIRED)                                                          \
     X(cuDeviceGetUuid, cuDeviceGetUuid, OPTIONAL)                                                            \
@@ -124,7 +134,8 @@
 #define WEIR_CALLED_NVML(X) X(nvmlDeviceGetUUID, nvmlDeviceGetUUID, REQUIRED)
 
 #define WEIR_CUDA_HOOKS(X)                                                                                   \
-    WEIR_LOOKUP_HOOKS(X) WEIR_MEMORY_HOOKS(X) WEIR_LAUNCH_HOOKS(X) WEIR_QUERY_HOOKS(X) WEIR_UNCOVERED_HOOKS(X)
+    WEIR_LOOKUP_HOOKS(X) WEIR_MEMORY_HOOKS(X) WEIR_LAUNCH_HOOKS(X) WEIR_FILL_HOOKS(X) WEIR_QUERY_HOOKS(X)    \
+    WEIR_UNCOVERED_HOOKS(X)
 #define WEIR_ALL_HOOKS(X) WEIR_CUDA_HOOKS(X) WEIR_NVML_HOOKS(X)
 #define WEIR_ALL_SYMBOLS(X) WEIR_ALL_HOOKS(X) WEIR_CALLED_CUDA(X) WEIR_CALLED_NVML(X)
 

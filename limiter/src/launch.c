@@ -1,5 +1,5 @@
 /*
- * The hooks of kernel launches, and of the calls that wait for kernels (hooks.h names them).
+ * The hooks of kernel launches, of fills, and of the calls that wait for kernels (hooks.h names them).
  *
  * Each is the driver's call between pacing_begin and pacing_end. The _ptsz variants mean the calling
  * thread's own default stream where the others mean the legacy one. Nothing is decided here.
@@ -68,6 +68,17 @@ CUresult cuLaunchGrid(CUfunction function, int width, int height)
 LAUNCH(cuLaunchGrid, function, NULL, function, width, height)
 CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream)
 LAUNCH(cuLaunchGridAsync, function, stream, function, width, height, stream)
+
+/* The key under which the time of a fill is learnt: one for each power of two, far below any function. */
+static const void *fill_of(uint64_t bytes)
+{
+    return (const void *)(uintptr_t)(64 - __builtin_clzll(bytes | 1));
+}
+
+#define WEIR_SPREAD(...) __VA_ARGS__
+#define FILL(symbol, prototype, need, params, args, stream, bytes)                                           \
+    CUresult symbol params LAUNCH(symbol, fill_of(bytes), stream, WEIR_SPREAD args)
+WEIR_FILL_HOOKS(FILL)
 
 CUresult cuStreamSynchronize(CUstream stream) WAIT(cuStreamSynchronize, PACING_STREAM, stream, stream)
 CUresult cuStreamSynchronize_ptsz(CUstream stream)

@@ -105,6 +105,14 @@ enum weir_kind { /* what device memory is held for */
     WEIR_KINDS = 8
 };
 
+enum weir_api { /* what a call was for that takes device memory which the ledger does not cover */
+    WEIR_API_MEMORY,
+    WEIR_API_SHARED, /* memory from another process, another API, or of several cards */
+    WEIR_API_CODE,
+    WEIR_API_TABLE, /* the driver's hidden functions */
+    WEIR_APIS = 8
+};
+
 struct weir_stats_header {
     uint64_t magic;
     uint16_t major;
@@ -118,7 +126,8 @@ struct weir_stats_header {
     _Atomic uint64_t heartbeat; /* when the limiter last wrote anything here */
     _Atomic uint64_t reaped;    /* slots taken back from dead processes */
     char limiter_version[32];
-    uint64_t reserved[21];
+    _Atomic uint64_t uncovered_calls[WEIR_APIS]; /* the devices' `uncovered`, by what they were for */
+    uint64_t reserved[13];
 };
 
 struct weir_stats_device {

@@ -1,38 +1,77 @@
 /*
  * The hooks of every call that takes device memory unaccounted: counted, so that the gap shows as a number, or
- * refused as out of memory where the control page asks for that. All are made from the list in uncovered.h.
+ * refused where the control page asks for that (with one line on stderr for each function). Nearly all are made
+ * from the lists in uncovered.h. A call on a card outside the slice is refused in any case, unless it only loads
+ * code.
  */
 #include "account.h"
 #include "unaccounted.h"
 
-bool weir_unaccounted_call(bool refusable)
+static bool refusable(enum weir_api api)
+{
+    return api != WEIR_API_CODE && api != WEIR_API_TABLE;
+}
+
+bool weir_unaccounted_call(enum weir_api api, const char *symbol, atomic_flag *said)
 {
     const struct weir_slice *slice = weir_slice();
     if (weir_inside || !slice)
-        return !(refusable && weir_refusing());
+        return !(refusable(api) && weir_refusing());
     int device = weir_current_device();
     struct weir_stats_device *stats = weir_stats_device(slice, device >= 0 ? (uint32_t)device : 0);
-    bool refused = refusable && (device == WEIR_OTHER_DEVICE || weir_refuse_unknown(slice));
-    atomic_fetch_add(refused ? &stats->denied_policy : &stats->uncovered, 1);
-    return !refused;
+    bool unknown = weir_refuse_unknown(slice);
+    if (refusable(api) && (unknown || device == WEIR_OTHER_DEVICE)) {
+        atomic_fetch_add(&stats->denied_policy, 1);
+        if (unknown)
+            weir_complain(said, "weir: %s: refused: the memory it takes cannot be accounted for", symbol);
+        return false;
+    }
+    atomic_fetch_add(&stats->uncovered, 1);
+    atomic_fetch_add(&slice->stats->uncovered_calls[api], 1);
+    return true;
 }
 
-#define DEFINE(symbol, refusable, params, args)                                                              \
+#define DEFINE(symbol, api, refusal, params, args)                                                           \
     CUresult symbol params                                                                                   \
     {                                                                                                        \
-        return weir_unaccounted_call(refusable) ? WEIR_CALL(symbol, WEIR_SPREAD args)                        \
-                                                : CUDA_ERROR_OUT_OF_MEMORY;                                  \
+        return WEIR_UNACCOUNTED(api, #symbol) ? WEIR_CALL(symbol, WEIR_SPREAD args) : refusal;               \
     }
 #define WEIR_SPREAD(...) __VA_ARGS__
-#define DEFINE_MEMORY(symbol, prototype, need, params, args) DEFINE(symbol, true, params, args)
-#define DEFINE_CODE(symbol, prototype, need, params, args) DEFINE(symbol, false, params, args)
+#define MEMORY(symbol, prototype, need, params, args)                                                        \
+    DEFINE(symbol, WEIR_API_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, params, args)
+#define SHARED(symbol, prototype, need, params, args)                                                        \
+    DEFINE(symbol, WEIR_API_SHARED, CUDA_ERROR_NOT_SUPPORTED, params, args)
+#define CODE(symbol, prototype, need, params, args)                                                          \
+    DEFINE(symbol, WEIR_API_CODE, CUDA_ERROR_UNKNOWN, params, args)
+#define TABLE(symbol, prototype, need, params, args)                                                         \
+    DEFINE(symbol, WEIR_API_TABLE, CUDA_ERROR_UNKNOWN, params, args)
 
-WEIR_UNCOVERED_MEMORY(DEFINE_MEMORY)
-WEIR_UNCOVERED_CODE(DEFINE_CODE)
+WEIR_UNCOVERED_MEMORY(MEMORY)
+WEIR_UNCOVERED_SHARED(SHARED)
+WEIR_UNCOVERED_CODE(CODE)
+WEIR_UNCOVERED_TABLES(TABLE)
+
+/* The limits of a context that the driver keeps device memory for, for each thread that the card can hold. */
+static bool takes_memory(CUlimit limit, size_t value)
+{
+    size_t now = 0;
+    bool memory = limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE ||
+                  limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH ||
+                  limit == CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT;
+    return memory && (WEIR_CALL(cuCtxGetLimit, &now, limit) != CUDA_SUCCESS || value > now);
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+    if (takes_memory(limit, value) && !WEIR_UNACCOUNTED(WEIR_API_MEMORY, "cuCtxSetLimit"))
+        return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    return WEIR_CALL(cuCtxSetLimit, limit, value);
+}
 
 static bool may_add(const CUgraphNodeParams *params)
 {
-    return !params || params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC || weir_unaccounted_call(true);
+    return !params || params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+           WEIR_UNACCOUNTED(WEIR_API_MEMORY, "cuGraphAddNode");
 }
 
 CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,

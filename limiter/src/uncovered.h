@@ -1,13 +1,15 @@
 /*
- * Calls that take device memory in ways that are not accounted for yet, with their parameters, so that
- * uncovered.c can define all of them from this list (hooks.h includes it; see there for the columns).
+ * Calls that take device memory, or open a way to it, which the ledger does not account for, with their
+ * parameters, so that uncovered.c can define all of them from these lists (hooks.h includes them; see there for
+ * the columns). docs/coverage.md is written from them and from the comment above each.
  *
- * Each is counted in the stats page's `uncovered`; when the control page says refuse_unknown it is refused,
- * except loading code, without which no program runs at all. To cover one: move it to WEIR_MEMORY_HOOKS.
+ * Each is counted in the stats page, by the WEIR_API that its list says. When the control page says
+ * refuse_unknown it is refused, except what no program can do without. To cover one: move it to WEIR_MEMORY_HOOKS.
  */
 #ifndef WEIR_UNCOVERED_H
 #define WEIR_UNCOVERED_H
 
+/* Allocations that are not accounted for: counted, or refused as out of memory. */
 #define WEIR_UNCOVERED_MEMORY(X)                                                                             \
     X(cuMemAlloc, cuMemAlloc, OPTIONAL, (CUdeviceptr_v1 *pointer, unsigned int size), (pointer, size))       \
     X(cuMemAllocPitch, cuMemAllocPitch, OPTIONAL,                                                            \
@@ -33,6 +35,12 @@
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,                             \
        CUDA_MEM_ALLOC_NODE_PARAMS *params),                                                                  \
       (node, graph, after, count, params))                                                                   \
+    X(cuGreenCtxCreate, cuGreenCtxCreate, OPTIONAL,                                                          \
+      (CUgreenCtx *context, CUdevResourceDesc resources, CUdevice device, unsigned int flags),               \
+      (context, resources, device, flags))
+
+/* Memory from elsewhere that is not accounted for: counted, or refused as not supported. */
+#define WEIR_UNCOVERED_SHARED(X)                                                                             \
     X(cuIpcOpenMemHandle, cuIpcOpenMemHandle, OPTIONAL,                                                      \
       (CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags), (pointer, handle, flags))           \
     X(cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, OPTIONAL,                                                   \
@@ -49,11 +57,9 @@
     X(cuMemPoolImportPointer, cuMemPoolImportPointer, OPTIONAL,                                              \
       (CUdeviceptr *pointer, CUmemoryPool pool, CUmemPoolPtrExportData *shared), (pointer, pool, shared))    \
     X(cuMulticastCreate, cuMulticastCreate, OPTIONAL,                                                        \
-      (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *properties), (handle, properties)) \
-    X(cuGreenCtxCreate, cuGreenCtxCreate, OPTIONAL,                                                          \
-      (CUgreenCtx *context, CUdevResourceDesc resources, CUdevice device, unsigned int flags),               \
-      (context, resources, device, flags))
+      (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *properties), (handle, properties))
 
+/* Loads code and its arrays, now or when first asked for; no program runs without it: counted only. */
 #define WEIR_UNCOVERED_CODE(X)                                                                               \
     X(cuModuleLoad, cuModuleLoad, OPTIONAL, (CUmodule *module, const char *file), (module, file))            \
     X(cuModuleLoadData, cuModuleLoadData, OPTIONAL, (CUmodule *module, const void *image), (module, image))  \
@@ -69,13 +75,56 @@
     X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, OPTIONAL,                                                \
       (CUlibrary *library, const char *file, CUjit_option *jit, void **jit_values, unsigned int jit_count,   \
        CUlibraryOption *options, void **values, unsigned int count),                                         \
-      (library, file, jit, jit_values, jit_count, options, values, count))
+      (library, file, jit, jit_values, jit_count, options, values, count))                                   \
+    X(cuModuleGetFunction, cuModuleGetFunction, OPTIONAL,                                                    \
+      (CUfunction *function, CUmodule module, const char *name), (function, module, name))                   \
+    X(cuModuleGetGlobal, cuModuleGetGlobal, OPTIONAL,                                                        \
+      (CUdeviceptr_v1 *pointer, unsigned int *size, CUmodule module, const char *name),                      \
+      (pointer, size, module, name))                                                                         \
+    X(cuModuleGetGlobal_v2, cuModuleGetGlobal_v2, OPTIONAL,                                                  \
+      (CUdeviceptr *pointer, size_t *size, CUmodule module, const char *name), (pointer, size, module, name)) \
+    X(cuLibraryGetModule, cuLibraryGetModule, OPTIONAL, (CUmodule *module, CUlibrary library),               \
+      (module, library))                                                                                     \
+    X(cuLibraryGetGlobal, cuLibraryGetGlobal, OPTIONAL,                                                      \
+      (CUdeviceptr *pointer, size_t *size, CUlibrary library, const char *name),                             \
+      (pointer, size, library, name))                                                                        \
+    X(cuLibraryGetManaged, cuLibraryGetManaged, OPTIONAL,                                                    \
+      (CUdeviceptr *pointer, size_t *size, CUlibrary library, const char *name),                             \
+      (pointer, size, library, name))                                                                        \
+    X(cuKernelGetFunction, cuKernelGetFunction, OPTIONAL, (CUfunction *function, CUkernel kernel),           \
+      (function, kernel))                                                                                    \
+    X(cuLibraryGetUnifiedFunction, cuLibraryGetUnifiedFunction, OPTIONAL,                                    \
+      (void **function, CUlibrary library, const char *name), (function, library, name))                     \
+    X(cuFuncLoad, cuFuncLoad, OPTIONAL, (CUfunction function), (function))                                   \
+    X(cuGraphInstantiate, cuGraphInstantiate, OPTIONAL,                                                      \
+      (CUgraphExec *ready, CUgraph graph, CUgraphNode *failed, char *log, size_t size),                      \
+      (ready, graph, failed, log, size))                                                                     \
+    X(cuGraphInstantiate_v2, cuGraphInstantiate_v2, OPTIONAL,                                                \
+      (CUgraphExec *ready, CUgraph graph, CUgraphNode *failed, char *log, size_t size),                      \
+      (ready, graph, failed, log, size))                                                                     \
+    X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, OPTIONAL,                                    \
+      (CUgraphExec *ready, CUgraph graph, unsigned long long flags), (ready, graph, flags))                  \
+    X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, OPTIONAL,                                  \
+      (CUgraphExec *ready, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), (ready, graph, params))    \
+    X(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams, OPTIONAL,                             \
+      (CUgraphExec *ready, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), (ready, graph, params))    \
+    X(cuGraphUpload, cuGraphUpload, OPTIONAL, (CUgraphExec ready, CUstream stream), (ready, stream))         \
+    X(cuGraphUpload_ptsz, cuGraphUpload, OPTIONAL, (CUgraphExec ready, CUstream stream), (ready, stream))
 
-/* Defined by hand: a graph node takes memory only if it is an allocation node. */
+/* Tables of the driver's hidden functions, which reach everything unseen; cudart needs them: counted only. */
+#define WEIR_UNCOVERED_TABLES(X)                                                                             \
+    X(cuGetExportTable, cuGetExportTable, OPTIONAL, (const void **table, const CUuuid *id), (table, id))
+
+/* Defined by hand: only a limit that takes device memory and is raised counts, or is refused as unsupported. */
+#define WEIR_UNCOVERED_LIMITS(X) X(cuCtxSetLimit, cuCtxSetLimit, OPTIONAL)
+
+/* Defined by hand: a node counts only if it allocates; counted, or refused as out of memory. */
 #define WEIR_UNCOVERED_NODES(X)                                                                              \
     X(cuGraphAddNode, cuGraphAddNode, OPTIONAL)                                                              \
     X(cuGraphAddNode_v2, cuGraphAddNode_v2, OPTIONAL)
 
-#define WEIR_UNCOVERED_HOOKS(X) WEIR_UNCOVERED_MEMORY(X) WEIR_UNCOVERED_CODE(X) WEIR_UNCOVERED_NODES(X)
+#define WEIR_UNCOVERED_HOOKS(X)                                                                              \
+    WEIR_UNCOVERED_MEMORY(X) WEIR_UNCOVERED_SHARED(X) WEIR_UNCOVERED_CODE(X) WEIR_UNCOVERED_TABLES(X)        \
+    WEIR_UNCOVERED_LIMITS(X) WEIR_UNCOVERED_NODES(X)
 
 #endif
