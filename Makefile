@@ -46,6 +46,11 @@ format: $(READY) ## let ruff format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+.PHONY: docs
+docs: $(READY) ## write the generated pages anew: metrics, coverage
+	$(BIN)/python -m exporter.docs > docs/metrics.md
+	$(BIN)/python -m limiter.docs > docs/coverage.md
+
 .PHONY: lock
 lock: $(READY) ## renew requirements.lock
 	$(BIN)/python -m pip install --quiet uv

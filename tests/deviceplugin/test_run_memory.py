@@ -12,7 +12,7 @@ from limiter.pages import read_control
 from tests.deviceplugin.conftest import WEIR
 from tests.deviceplugin.programs import MIB, WAIT, program
 
-CONTEXT = 518 * MIB
+DOCS = Path(__file__).parents[2] / "docs"
 HEAP = """
 context()
 heap = ctypes.c_size_t()
@@ -60,6 +60,7 @@ say(json.dumps([free // {MIB}, total // {MIB}, [allocate(free), allocate({2 * MI
 def test_what_a_gibibyte_leaves_for_a_bare_program(box, options, usable, total):
     result = box.run("--memory", "1GiB", *options, *program(USABLE))
     assert json.loads(result.stdout) == [usable, total, [0, 2]]
+    assert f"| {usable:,} MiB |" in (DOCS / "limits.md").read_text()
 
 
 def test_a_context_that_does_not_count_is_kept_free_on_the_card(box):

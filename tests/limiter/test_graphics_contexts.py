@@ -1,0 +1,53 @@
+"""Contexts that are made with the help of OpenGL or VDPAU are charged like others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from limiter.pages import ControlDevice
+
+from .conftest import LIBRARY, MIB, Compile, MakeSlice
+
+CONTEXT = 518 * MIB
+CREATE = """
+import ctypes, os, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+made, held = ctypes.c_void_p(), ctypes.create_string_buffer(8)
+answer = getattr(cuda, sys.argv[1])(ctypes.byref(made), 0, 0, 0, held)
+print(answer, flush=True)
+sys.stdin.readline()
+print(cuda.cuCtxDestroy_v2(made), flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("function", ["cuGLCtxCreate_v2", "cuVDPAUCtxCreate_v2"])
+@pytest.mark.parametrize(("limit", "answer"), [(1024 * MIB, "0"), (100 * MIB, "2")])
+def test_a_context_for_graphics_is_charged(
+    compile_program: Compile, make_slice: MakeSlice, function: str, limit: int, answer: str
+) -> None:
+    flags = ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
+    driver = compile_program("graphics_driver", output="graphics/libcuda.so.1", flags=flags)
+    slice_ = make_slice(ControlDevice(uuid=bytes(16), memory_limit=limit, context_bytes=CONTEXT))
+    environment = {"LD_PRELOAD": str(LIBRARY), "WEIR_SLICE_DIR": str(slice_.path)}
+    program = subprocess.Popen(
+        [sys.executable, "-c", CREATE, function],
+        env={**os.environ, **environment, "LD_LIBRARY_PATH": str(driver.parent)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # it says which functions this driver lacks
+        text=True,
+    )
+    assert program.stdin
+    assert program.stdout
+    assert program.stdout.readline().strip() == answer
+    assert slice_.stats.devices[0].used == (CONTEXT if answer == "0" else 0)
+    program.stdin.write("\n")
+    program.stdin.flush()
+    program.stdout.readline()
+    assert slice_.stats.devices[0].used == 0
+    program.communicate("\n", timeout=30)
