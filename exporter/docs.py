@@ -35,6 +35,7 @@ _TABLES: tuple[tuple[str, str, tuple[str, ...], Sequence[Family[Any]]], ...] = (
 VALUES = {
     ("weir_alloc_denied_total", "reason"): ("limit", "device_oom", "policy"),
     ("weir_limiter_info", "mode"): ("enforce", "observe"),
+    ("weir_limiter_hook_errors_total", "api"): ("memory", "launch"),
     ("weir_unaccounted_calls_total", "api"): tuple(api.name.lower() for api in Api),
     ("weir_gpu_clock_throttled", "reason"): tuple(CLOCK_REASONS),
     ("weir_regions", "state"): REGION_STATES,
@@ -49,10 +50,7 @@ PLANNED: dict[str, tuple[str, ...]] = {
         "`weir_deviceplugin_devices`",
         "`weir_podresources_errors_total`, `weir_podresources_last_success_timestamp_seconds`",
     ),
-    "the complete limiter": (
-        "`weir_limiter_hook_errors_total` by api",
-        "`weir_priority`, `weir_blocked`",
-    ),
+    "the complete limiter": ("`weir_priority`, `weir_blocked`",),
     "the scheduler": (
         "`weir_scheduler_memory_allocated_bytes`, `weir_scheduler_sm_allocated_ratio`",
         "`weir_scheduler_decisions_total`, `weir_scheduler_decision_failures_total`, "

@@ -35,6 +35,10 @@ def _limiter_info(container: Container) -> Iterable[Sample]:
     return (((container.limiter_version, container.page_version, "enforce" if held else "observe"), 1),)
 
 
+def _hook_errors(container: Container) -> Iterable[Sample]:
+    return (((api,), errors) for api, errors in container.hook_errors.items())
+
+
 def _unaccounted_calls(container: Container) -> Iterable[Sample]:
     return (((api,), calls) for api, calls in container.unaccounted_calls.items())
 
@@ -173,6 +177,14 @@ CONTAINER_FAMILIES: tuple[Family[Container], ...] = (
         "weir_limiter_lock_recoveries_total",
         "Process slots taken back from processes that died.",
         lambda c: c.reaped,
+    ),
+    Family(
+        "weir_limiter_hook_errors_total",
+        "counter",
+        "What the limiter itself failed at: bytes left charged for too long, launches that are not measured.",
+        "slices",
+        _hook_errors,
+        ("api",),
     ),
     Family(
         "weir_unaccounted_calls_total",

@@ -88,8 +88,14 @@ def _container(one: Observation, now: Now) -> Container | None:
         page_version=f"{stats.version[0]}.{stats.version[1]}",
         heartbeat=now.unix(stats.heartbeat),
         reaped=stats.reaped,
+        hook_errors=_hook_errors(stats),
         unaccounted_calls={api.name.lower(): stats.uncovered_calls[api] for api in layout.Api},
     )
+
+
+def _hook_errors(stats: StatsPage) -> dict[str, int]:
+    launch = sum(min(one.launch_errors, one.hook_errors) for one in stats.devices)
+    return {"memory": sum(one.hook_errors for one in stats.devices) - launch, "launch": launch}
 
 
 def _slices(identity: Identity, control: ControlPage, stats: StatsPage, now: Now) -> tuple[Claims, ...]:

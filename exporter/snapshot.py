@@ -72,6 +72,7 @@ class Container:
     heartbeat: float | None = None  # Unix time
     reaped: int = 0  # slots taken back from dead processes
     unaccounted_calls: dict[str, int] = field(default_factory=dict)  # let through, by what they were for
+    hook_errors: dict[str, int] = field(default_factory=dict)  # what the limiter failed at: memory, launch
 
     @property
     def key(self) -> tuple[str, str, str]:

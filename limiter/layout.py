@@ -157,7 +157,8 @@ class StatsDevice(LittleEndianStructure):
         ("hook_errors", c_uint64),
         ("intent_waits", c_uint64),
         ("drain", c_uint64),
-        ("reserved", c_uint64 * 11),
+        ("launch_errors", c_uint64),
+        ("reserved", c_uint64 * 10),
     )
 
 

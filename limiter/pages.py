@@ -134,6 +134,7 @@ class DeviceStats:
     uncovered: int
     hook_errors: int
     intent_waits: int
+    launch_errors: int = 0
 
 
 @dataclass(frozen=True, slots=True)

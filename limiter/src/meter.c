@@ -71,7 +71,7 @@ static struct timeline *timeline_of(struct meter *meter, CUcontext context)
             free_entry = &meter->timelines[i];
     }
     if (free_entry)
-        *free_entry = (struct timeline){.context = context, .errors = &meter->stats->hook_errors};
+        *free_entry = (struct timeline){.context = context, .stats = meter->stats};
     return free_entry;
 }
 

@@ -149,10 +149,11 @@ struct weir_stats_device {
     _Atomic uint64_t denied_policy;     /* … because they could not be accounted for */
     _Atomic uint64_t denied_bytes;
     _Atomic uint64_t uncovered;         /* calls that take device memory in a way not accounted for yet */
-    _Atomic uint64_t hook_errors;
+    _Atomic uint64_t hook_errors;       /* what the limiter itself failed at */
     _Atomic uint64_t intent_waits;      /* ledger operations that found every intent of the process taken */
     _Atomic uint64_t drain;             /* pacing: when the work launched so far should be complete (pacer.h) */
-    uint64_t reserved[11];
+    _Atomic uint64_t launch_errors;     /* those of hook_errors that concern launches */
+    uint64_t reserved[10];
 };
 
 struct weir_intent { /* one ledger operation under way */

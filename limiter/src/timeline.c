@@ -42,7 +42,8 @@ static bool check(struct timeline *timeline, CUresult result)
     if (result == CUDA_SUCCESS)
         return true;
     timeline->broken = true;
-    atomic_fetch_add_explicit(timeline->errors, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&timeline->stats->hook_errors, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&timeline->stats->launch_errors, 1, memory_order_relaxed);
     return false;
 }
 

@@ -15,13 +15,14 @@
 #include <stdint.h>
 
 #include "hooks.h"
+#include "page.h"
 
 #define TIMELINE_SPARES 128
 
 struct timeline {
     CUcontext context; /* NULL: the entry is free */
     bool broken;
-    _Atomic uint64_t *errors; /* counts the call that broke it */
+    struct weir_stats_device *stats; /* counts the call that broke it */
     CUevent base;
     int64_t base_ns;
     CUevent spares[TIMELINE_SPARES];

@@ -247,3 +247,24 @@ def test_whatever_a_tenant_writes_the_page_can_be_read(tmp_path_factory, writes)
         assert collection.problem() == ""
     finally:
         root.close()
+
+
+@pytest.mark.parametrize(
+    ("hook", "launch", "said"),
+    [(0, 0, (0, 0)), (5, 2, (3, 2)), (2, 9, (0, 2))],
+    ids=["none", "both", "a page that contradicts itself"],
+)
+def test_the_limiter_s_own_errors_are_told_apart(root, hook, launch, said):
+    directory = root.slice("alice")
+    root.stats(directory, hook_errors=hook, launch_errors=launch)
+    (container,) = root.read().containers
+    assert container.hook_errors == {"memory": said[0], "launch": said[1]}
+
+
+def test_calls_that_take_memory_unaccounted_for_are_told_by_what_they_were_for(root):
+    directory = root.slice("alice")
+    with (directory / "rw/stats").open("r+b") as page:
+        page.seek(layout.StatsHeader.uncovered_calls.offset)
+        page.write(struct.pack("<8Q", 1, 2, 3, 2**64 - 1, 5, 6, 7, 8))
+    (container,) = root.read().containers
+    assert container.unaccounted_calls == {"memory": 1, "shared": 2, "code": 3, "table": 2**63 - 1}
