@@ -49,11 +49,11 @@ def enforced(found: Sequence[Finding]) -> list[str]:
     checked = all(one.state == OK for one in found if one.subject == "process IDs")
     return [
         "memory: enforced at calls for buffers, managed memory, pools and virtual memory, context included",
-        "memory taken by calls that cannot be accounted for (docs/coverage.md): counted, or not given where "
-        "weir run --unaccounted refuse says so",
+        "memory taken by calls that cannot be accounted for (docs/coverage.md): counted, or refused by "
+        "weir run --unaccounted refuse",
         "memory that NVML shows beyond that: "
         + ("taken off what is left within seconds" if checked else "not enforced"),
-        "GPU time: enforced at kernel and graph launches; one kernel that never ends is not cut short",
+        "GPU time: enforced at kernel and graph launches and fills; one kernel that never ends is not cut short",
         "programs that drop LD_PRELOAD (static, setuid, env -i): not enforced by weir run; they show above",
     ]
 

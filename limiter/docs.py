@@ -44,6 +44,7 @@ _SHARED = {
     "another process's physical memory": "cuMemImportFromShareableHandle",
     "another process's pool": "cuMemPoolImportFromShareableHandle cuMemPoolImportPointer",
     "an object that spans several cards": "cuMulticastCreate",
+    "all that a checkpointed process held, on another card": "cuCheckpointProcessRestore",
 }
 _CODE = {
     "code and its arrays": "cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary "
@@ -113,7 +114,8 @@ _TAIL = """
   never refused. What is taken that way shows in NVML.
 - **A static binary, a private copy of libcuda, `ioctl` on the device file** are not seen by a library that is
   preloaded: such a process holds memory and has no slot (`weir doctor`, `weir_memory_unaccounted_bytes`).
-- **OpenGL, Vulkan and the video engines** are not CUDA: NVML shows what they hold, and nothing paces them.
+- **OpenGL, Vulkan and the video engines** are not CUDA: NVML's figure of the card has what they hold, and
+  nothing paces them.
 - **Copies** run beside kernels. A slice that only copies is not held back, and slows its neighbours by the
   bandwidth that it takes.
 """

@@ -66,8 +66,8 @@ FAMILIES = (
     ),
     _family(
         "Streams, events, capture",
-        "Queues and marks of a context, in memory that the context took; they order work and launch none. A "
-        "capture records: what it records is charged or paced when the graph is launched.",
+        "Queues and marks of a context: they order work and launch none. What very many of them take beyond "
+        "the context's own memory shows in NVML. What a capture records counts when the graph is launched.",
         """cuCtxRecordEvent cuCtxWaitEvent cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery
         cuEventRecord cuEventRecordWithFlags cuStreamBeginCapture cuStreamBeginCaptureToGraph
         cuStreamCopyAttributes cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture
@@ -185,7 +185,8 @@ FAMILIES = (
     ),
     _family(
         "Functions, kernels, libraries",
-        "Asks about or sets up code that is loaded; an attribute takes nothing before the launch.",
+        "Asks about code, or sets it up for a launch. Where the driver loads it only now, it is code that "
+        "was counted with its library.",
         """cuFuncGetAttribute cuFuncGetModule cuFuncGetName cuFuncGetParamInfo cuFuncIsLoaded
         cuFuncSetAttribute cuFuncSetBlockShape cuFuncSetCacheConfig cuFuncSetSharedMemConfig
         cuFuncSetSharedSize cuKernelGetAttribute cuKernelGetLibrary cuKernelGetName cuKernelGetParamInfo
@@ -223,8 +224,8 @@ FAMILIES = (
     ),
     _family(
         "OpenGL, EGL, VDPAU",
-        "Shares what the graphics driver has taken. That never passes through CUDA: NVML shows it, and it "
-        "counts as unaccounted for.",
+        "Shares what the graphics driver has taken. That never passes through CUDA: NVML's figure of the "
+        "card has it, and no slice is promised what it holds.",
         """cuEGLStreamConsumerAcquireFrame cuEGLStreamConsumerConnect cuEGLStreamConsumerConnectWithFlags
         cuEGLStreamConsumerDisconnect cuEGLStreamConsumerReleaseFrame cuEGLStreamProducerConnect
         cuEGLStreamProducerDisconnect cuEGLStreamProducerPresentFrame cuEGLStreamProducerReturnFrame
@@ -239,10 +240,10 @@ FAMILIES = (
     ),
     _family(
         "Checkpoints",
-        "Moves a process's memory to the host and back. It stays charged meanwhile, so what comes back has "
-        "its place.",
+        "Stops a process and moves its memory to the host. It stays charged meanwhile, so that what comes "
+        "back has its place; coming back on another card is hooked.",
         """cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
-        cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock""",
+        cuCheckpointProcessLock cuCheckpointProcessUnlock""",
     ),
     _family(
         "Core dumps",

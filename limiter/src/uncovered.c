@@ -68,6 +68,14 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
     return WEIR_CALL(cuCtxSetLimit, limit, value);
 }
 
+CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
+{
+    bool moves = args && args->gpuPairsCount;
+    if (moves && !WEIR_UNACCOUNTED(WEIR_API_SHARED, "cuCheckpointProcessRestore"))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return WEIR_CALL(cuCheckpointProcessRestore, pid, args);
+}
+
 static bool may_add(const CUgraphNodeParams *params)
 {
     return !params || params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||

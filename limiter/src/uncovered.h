@@ -118,6 +118,9 @@
 /* Defined by hand: only a limit that takes device memory and is raised counts, or is refused as unsupported. */
 #define WEIR_UNCOVERED_LIMITS(X) X(cuCtxSetLimit, cuCtxSetLimit, OPTIONAL)
 
+/* Defined by hand: only a move to another card counts, or is refused as not supported. */
+#define WEIR_UNCOVERED_RESTORES(X) X(cuCheckpointProcessRestore, cuCheckpointProcessRestore, OPTIONAL)
+
 /* Defined by hand: a node counts only if it allocates; counted, or refused as out of memory. */
 #define WEIR_UNCOVERED_NODES(X)                                                                              \
     X(cuGraphAddNode, cuGraphAddNode, OPTIONAL)                                                              \
@@ -125,6 +128,6 @@
 
 #define WEIR_UNCOVERED_HOOKS(X)                                                                              \
     WEIR_UNCOVERED_MEMORY(X) WEIR_UNCOVERED_SHARED(X) WEIR_UNCOVERED_CODE(X) WEIR_UNCOVERED_TABLES(X)        \
-    WEIR_UNCOVERED_LIMITS(X) WEIR_UNCOVERED_NODES(X)
+    WEIR_UNCOVERED_LIMITS(X) WEIR_UNCOVERED_RESTORES(X) WEIR_UNCOVERED_NODES(X)
 
 #endif

@@ -148,6 +148,25 @@ def test_refused_calls_have_their_list_s_error_and_one_line(
     assert sum(slice_.stats.uncovered_calls) == 0
 
 
+RESTORES = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+for pairs in (0, 1):  # a CUcheckpointRestoreArgs: a pointer, how many cards to exchange, and zeros
+    print(cuda.cuCheckpointProcessRestore(1, bytes(8) + bytes([pairs]) + bytes(55)))
+"""
+
+
+@pytest.mark.parametrize("refuse", [0, 1])
+def test_a_restored_process_counts_only_where_it_changes_its_card(
+    machine: Machine, make_slice: MakeSlice, refuse: int
+) -> None:
+    slice_ = make_slice(ControlDevice(uuid=machine.uuids()[0]), refuse_unknown=refuse)
+    command = [sys.executable, "-c", RESTORES]
+    subprocess.run(command, env=machine.inside(slice_), capture_output=True, check=True)
+    assert slice_.stats.uncovered_calls[layout.Api.SHARED] == 1 - refuse
+    assert slice_.stats.devices[0].denied_policy == refuse
+
+
 LIMITS = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
