@@ -53,7 +53,7 @@ def enforced(found: Sequence[Finding]) -> list[str]:
         "weir run --unaccounted refuse",
         "memory that NVML shows beyond that: "
         + ("taken off what is left within seconds" if checked else "not enforced"),
-        "GPU time: enforced at launches of kernels and graphs and at fills; a kernel that never ends is not cut",
+        "GPU time: enforced at launches of kernels and graphs, and fills; no kernel is cut short",
         "programs that drop LD_PRELOAD (static, setuid, env -i): not enforced by weir run; they show above",
     ]
 
