@@ -61,28 +61,30 @@ def choose(wanted: str | None, gpus: Sequence[Gpu], free: Mapping[str, int]) -> 
 def shares(wanted: Wanted, chosen: Sequence[Gpu]) -> tuple[Share, ...]:
     """The slice's share of each chosen card. Raises UsageError."""
     cores = None if wanted.cores is None else parse_cores("--cores", wanted.cores)
-    return tuple(
-        Share(
-            uuid=gpu.uuid,
-            index=gpu.index,
-            memory_bytes=memory,
-            cores_bp=cores or layout.FULL_CORES,
-            guarantee_bp=cores or 0,
-            context_bytes=context_bytes(gpu.name) if memory and wanted.context == "free" else 0,
-        )
-        for gpu in chosen
-        for memory in [None if wanted.memory is None else _memory(wanted.memory, wanted.context, gpu)]
+    return tuple(_share(wanted, cores, gpu) for gpu in chosen)
+
+
+def _share(wanted: Wanted, cores: int | None, gpu: Gpu) -> Share:
+    context = context_bytes(gpu.name) if wanted.context == "free" else 0
+    return Share(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        memory_bytes=None if wanted.memory is None else _memory(wanted.memory, context, gpu),
+        cores_bp=cores or layout.FULL_CORES,
+        guarantee_bp=cores or 0,
+        context_bytes=0 if wanted.memory is None else context,
     )
 
 
-def _memory(text: str, counts: str, gpu: Gpu) -> int:
+def _memory(text: str, granted: int, gpu: Gpu) -> int:
+    """`granted`: bytes that come on top, for a context that does not count."""
     size = parse_memory("--memory", text, gpu.capacity)
     context = context_bytes(gpu.name)
     takes = f"a program's context alone takes {format_bytes(context)} on this card ({gpu.name})"
-    if counts == "counted" and size <= context:
+    if size + granted <= context:
         raise UsageError("--memory", text, takes)
-    if counts == "free" and size > gpu.capacity - context:
-        raise UsageError("--memory", text, f"at most {format_bytes(gpu.capacity - context)}: {takes}")
+    if size + granted > gpu.capacity:
+        raise UsageError("--memory", text, f"at most {format_bytes(gpu.capacity - granted)}: {takes}")
     return size
 
 

@@ -46,6 +46,7 @@ def _slice(state: SliceState) -> dict[str, Any]:
             "processes": list(container.pids),
             "limiter_version": container.limiter_version,
             "heartbeat": container.heartbeat,
+            "unaccounted_calls": container.unaccounted_calls,
             **asdict(state.counters),
         },
         "audit": {
