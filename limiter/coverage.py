@@ -36,6 +36,7 @@ class Coverage:
     symbols: frozenset[str]
     hooks: tuple[HookList, ...]
     families: tuple[Family, ...] = FAMILIES
+    cuda: str = ""  # the version of the headers
 
     @property
     def hooked(self) -> frozenset[str]:
@@ -72,4 +73,5 @@ def read(compiler: Sequence[str]) -> Coverage:
         HookList(name, headers.comment_above(text, name), name in uncovered, tuple(found[name]))
         for name in headers.leaves(found, _HOOKS)
     )
-    return Coverage(frozenset(headers.driver_symbols(compiler)), tuple(hooks))
+    symbols = frozenset(headers.driver_symbols(compiler))
+    return Coverage(symbols, tuple(hooks), cuda=headers.cuda_version(compiler))

@@ -81,7 +81,7 @@ _HEAD = """# Coverage
 <!-- Written by `python -m limiter.docs`; a test compares. -->
 
 What the limiter does about each function of the CUDA driver. The functions are those of `cuda.h`,
-`cudaTypedefs.h` and the headers for OpenGL, EGL and VDPAU of CUDA 13.0; those of CUDA 12 are among them. A
+`cudaTypedefs.h` and the headers for OpenGL, EGL and VDPAU of CUDA {cuda}; those of CUDA 12 are among them. A
 test fails when a header knows a function that is not here.
 
 {total} functions, {symbols} symbols with their versions and stream variants:
@@ -126,7 +126,7 @@ def page(found: Coverage) -> str:
     names = {name_of(symbol) for symbol in found.symbols}
     hooked = {name_of(symbol) for one in found.hooks if not one.counted for symbol in one.symbols}
     counted = {name_of(symbol) for one in found.hooks if one.counted for symbol in one.symbols} - hooked
-    numbers = {"total": len(names), "symbols": len(found.symbols), "hooked": len(hooked)}
+    numbers = {"cuda": found.cuda, "total": len(names), "symbols": len(found.symbols), "hooked": len(hooked)}
     numbers |= {"counted": len(counted), "harmless": len(names - hooked - counted)}
     parts = [_HEAD.format(**numbers), "\n## Hooked\n"]
     parts += [_hooks(one) for one in found.hooks if not one.counted]

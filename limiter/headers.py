@@ -75,6 +75,12 @@ def driver_symbols(compiler: Sequence[str]) -> set[str]:
     return symbols | (typed - {name_of(symbol) for symbol in symbols})
 
 
+def cuda_version(compiler: Sequence[str]) -> str:
+    """Which CUDA the headers are of, as `13.0`."""
+    number = int(preprocess(compiler, "#include <cuda.h>\nCUDA_VERSION\n").split()[-1])
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
 def name_of(symbol: str) -> str:
     """What a program asks for: the symbol without its version and stream variant."""
     return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", symbol)

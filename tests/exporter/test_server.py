@@ -102,6 +102,7 @@ def test_slices_as_json_carry_claims_audit_and_age(collection):
     assert one["container"] == "alice"
     assert one["generation"] == str(2**63 + 1)
     assert one["claims"]["memory_used_bytes"] == 600 << 20
+    assert one["claims"]["unaccounted_calls"]["code"] == 31
     assert data["age_seconds"] >= 0
     assert {each["collector"]: each["success"] for each in data["collectors"]} == {
         "slices": True,
