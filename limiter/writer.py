@@ -67,7 +67,7 @@ def _create(path: Path, content: bytes, mode: int, size: int | None = None) -> N
     try:
         os.fchmod(descriptor, mode)  # the umask is not ours to change
         os.pwrite(descriptor, content, 0)
-        os.ftruncate(descriptor, size or len(content))
+        os.posix_fallocate(descriptor, 0, size or len(content))  # a hole could not be filled on a full disk
         partial.rename(path)
     except OSError:
         partial.unlink(missing_ok=True)

@@ -6,14 +6,18 @@
  */
 #include "account.h"
 
+#include "internal.h"
 #include "ledger.h"
 #include "pools.h"
 
 static bool take(const struct weir_slice *slice, uint32_t device, enum weir_kind kind, uint64_t bytes)
 {
     int slot = weir_slot(slice);
-    return slot >= 0 && weir_ledger_take(slice, (uint32_t)slot, device, kind, bytes,
-                                         weir_memory_limit(slice, device));
+    if (slot < 0 ||
+        !weir_ledger_take(slice, (uint32_t)slot, device, kind, bytes, weir_memory_limit(slice, device)))
+        return false;
+    weir_held_add(device, kind, (int64_t)bytes);
+    return true;
 }
 
 bool weir_try_charge(int device, enum weir_kind kind, uint64_t bytes)
@@ -42,14 +46,16 @@ void weir_charge_anyway(int device, enum weir_kind kind, uint64_t bytes)
 {
     const struct weir_slice *slice = weir_slice();
     int slot = slice && device >= 0 ? weir_slot(slice) : -1;
-    if (slot >= 0)
-        weir_ledger_take(slice, (uint32_t)slot, (uint32_t)device, kind, bytes, WEIR_NO_LIMIT);
+    if (slot >= 0 && weir_ledger_take(slice, (uint32_t)slot, (uint32_t)device, kind, bytes, WEIR_NO_LIMIT))
+        weir_held_add((uint32_t)device, kind, (int64_t)bytes);
 }
 
 void weir_give_back(int device, enum weir_kind kind, uint64_t bytes)
 {
     const struct weir_slice *slice = weir_slice();
     int slot = slice && device >= 0 ? weir_slot(slice) : -1;
+    if (slice && device >= 0)
+        weir_held_add((uint32_t)device, kind, -(int64_t)bytes); /* even while there is no page to say so */
     if (slot >= 0)
         weir_ledger_give(slice, (uint32_t)slot, (uint32_t)device, kind, bytes);
 }

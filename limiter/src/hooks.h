@@ -172,16 +172,20 @@ static inline void *weir_real_pointer(enum weir_symbol_id id)
 
 /*
  * A driver may call its own exported functions through the dynamic linker and meet our hooks there. Every hook
- * that keeps accounts calls the driver through WEIR_CALL, and passes straight on while this flag is set.
+ * that keeps accounts calls the driver through WEIR_CALL, and passes straight on while it is inside another: while
+ * its own frame lies deeper than that of the hook that went in. A plain flag would stay set for good when a signal
+ * handler leaves the driver by siglongjmp, and the thread would be limited no more.
  */
-extern __thread bool weir_inside;
+extern __thread const char *weir_entered; /* the frame that went in; NULL: none */
+
+#define weir_inside ((const char *)__builtin_frame_address(0) < weir_entered)
 
 #define WEIR_CALL(symbol, ...)                                                                               \
     __extension__({                                                                                          \
-        bool outer_ = weir_inside;                                                                           \
-        weir_inside = true;                                                                                  \
+        const char *outer_ = weir_inside ? weir_entered : NULL;                                              \
+        weir_entered = __builtin_frame_address(0);                                                           \
         __auto_type result_ = WEIR_REAL(symbol)(__VA_ARGS__);                                                \
-        weir_inside = outer_;                                                                                \
+        weir_entered = outer_;                                                                               \
         result_;                                                                                             \
     })
 

@@ -1,72 +1,41 @@
 /*
- * Finds and maps the two pages of the slice (page.h) and reads the control page under its sequence lock.
+ * Which slice this process lives in: its directory, the pages that are mapped, and those that replace them.
  *
- * The stats page is mapped here without any lock on it, so a child may inherit the mapping; what makes a
- * process count as alive is in slots.c. Nothing in a page is believed before its bounds are checked, once, when
- * it is mapped: sizes and strides are copied into struct weir_slice and read from there.
- * A page that cannot be used is said so in one line and looked at again at most every 100 ms.
+ * A page that cannot be used is said so in one line and looked at again at most every 100 ms. Pages in use are
+ * looked at as often: an agent may have made new ones, of a newer minor version or after somebody deleted them.
+ * Then the new ones are mapped beside the old, this process takes a slot there and charges what it holds, and later
+ * calls get the new. Pages that are merely gone, or of another set of cards, change nothing: the old ones stay.
  */
+#define _GNU_SOURCE
 #include "slice.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
 
 #define FIXED_DIRECTORY "/run/weir/slice"
 #define RETRY_NS UINT64_C(100000000)
-#define READ_TRIES 1000 /* a write of the page takes about a microsecond */
+#define ATTACHMENTS 64 /* times that pages may be replaced under one process; after that it keeps the last */
 
-enum state { UNKNOWN, ABSENT, PRESENT, OPEN, UNUSABLE };
+enum state { UNKNOWN, ABSENT, PRESENT, OPEN, LOST, UNUSABLE };
 
 static _Atomic int state;
-static _Atomic uint64_t next_try;
-static struct weir_slice current;
+static _Atomic uint64_t next_look;
+static struct weir_own owns[ATTACHMENTS];
+static struct weir_slice slices[ATTACHMENTS];
+static _Atomic unsigned newest;
 static char directory[PATH_MAX - 32]; /* leaves room for a page's name */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-
-void weir_complain(atomic_flag *once, const char *format, ...)
-{
-    if (atomic_flag_test_and_set(once))
-        return;
-    int saved = errno;
-    char line[512];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(line, sizeof line - 1, format, arguments);
-    va_end(arguments);
-    if (length > (int)sizeof line - 2)
-        length = (int)sizeof line - 2;
-    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (length > 0 && poll(&error, 1, 0) == 1 && error.revents == POLLOUT) { /* neither full nor a broken pipe */
-        line[length++] = '\n';
-        ssize_t written = write(STDERR_FILENO, line, (size_t)length);
-        (void)written; /* there is nobody else to tell */
-    }
-    errno = saved;
-}
-
-uint64_t weir_coarse_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The directory that a container has, else the one that `weir run` names. */
 static void find_directory(void)
 {
     int saved = errno;
+    sigset_t before;
     const char *named = getenv("WEIR_SLICE_DIR");
     int expected = UNKNOWN;
     if (access(FIXED_DIRECTORY, F_OK) == 0)
@@ -74,10 +43,10 @@ static void find_directory(void)
     bool found = named && *named && strlen(named) < sizeof directory;
     if (found) {
         weir_watch_forks();
-        pthread_mutex_lock(&opening);
+        weir_lock(&opening, &before);
         strcpy(directory, named);
         atomic_compare_exchange_strong(&state, &expected, PRESENT);
-        pthread_mutex_unlock(&opening);
+        weir_unlock(&opening, &before);
     } else {
         atomic_compare_exchange_strong(&state, &expected, ABSENT);
     }
@@ -91,126 +60,56 @@ bool weir_present(void)
     return atomic_load_explicit(&state, memory_order_acquire) != ABSENT;
 }
 
-int weir_open_page(const char *name, int flags)
+const char *weir_slice_directory(void)
 {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe would keep us waiting */
+    return directory;
 }
 
-/* Maps a whole page file; NULL if there is none or it is shorter than its header. */
-static void *map_file(const char *name, int flags, int protection, size_t least, size_t *size)
+/* Maps both pages into a place that is not in use yet. */
+static const char *map_into(unsigned place)
 {
-    int fd = weir_open_page(name, flags);
-    if (fd < 0)
-        return NULL;
-    off_t length = lseek(fd, 0, SEEK_END);
-    void *page = MAP_FAILED;
-    if (length >= (off_t)least)
-        page = mmap(NULL, (size_t)length, protection, MAP_SHARED, fd, 0);
-    close(fd);
-    *size = (size_t)length;
-    return page == MAP_FAILED ? NULL : page;
-}
-
-/* NULL, or what is wrong with the control page. */
-static const char *check_control(const struct weir_control_header *header, size_t size, struct weir_slice *out)
-{
-    size_t stride = header->device_stride;
-    if (header->magic != WEIR_CONTROL_MAGIC)
-        return "control: not a control page";
-    if (header->major != WEIR_PAGE_MAJOR)
-        return "control: a format of another major version";
-    if (header->header_size < offsetof(struct weir_control_header, reserved) || header->header_size % 8)
-        return "control: header_size out of range";
-    if (header->device_count < 1 || header->device_count > WEIR_MAX_DEVICES)
-        return "control: device_count out of range";
-    if (stride < offsetof(struct weir_control_device, lease_deadline) || stride % 8 || stride > size)
-        return "control: device_stride out of range";
-    if (header->header_size > size || header->device_count * stride > size - header->header_size)
-        return "control: the file is too short";
-    *out = (struct weir_slice){.control = header, .device_count = header->device_count};
-    out->control_header = header->header_size;
-    out->control_stride = header->device_stride;
-    return NULL;
-}
-
-/* NULL, or what is wrong with the stats page. We write to it, so our structs must fit into its strides. */
-static const char *check_stats(struct weir_stats_header *header, size_t size, struct weir_slice *out)
-{
-    size_t slot = sizeof(struct weir_slot_header) + out->device_count * sizeof(struct weir_slot_device);
-    if (header->magic != WEIR_STATS_MAGIC)
-        return "rw/stats: not a stats page";
-    if (header->major != WEIR_PAGE_MAJOR)
-        return "rw/stats: a format of another major version";
-    if (header->device_count != out->device_count || header->generation != out->control->generation)
-        return "rw/stats: does not belong to the control page";
-    if (header->header_size < sizeof *header || header->header_size % 8 || header->header_size > size)
-        return "rw/stats: header_size out of range";
-    if (header->device_stride < sizeof(struct weir_stats_device) || header->device_stride % 8)
-        return "rw/stats: device_stride out of range";
-    if (header->slot_stride < slot || header->slot_stride % 8)
-        return "rw/stats: slot_stride out of range";
-    if (header->slot_count < 1 || header->slot_count > WEIR_SLOTS)
-        return "rw/stats: slot_count out of range";
-    out->stats = header;
-    out->stats_header = header->header_size;
-    out->stats_stride = header->device_stride;
-    out->slot_stride = header->slot_stride;
-    out->slot_count = header->slot_count;
-    uint64_t end = weir_slot_offset(out, 0) + (uint64_t)out->slot_count * out->slot_stride;
-    return end > size ? "rw/stats: the file is too short" : NULL;
-}
-
-/* Maps and checks both pages. On failure nothing stays mapped. */
-static const char *map_pages(struct weir_slice *out)
-{
-    size_t control_size = 0, stats_size = 0;
-    size_t least = offsetof(struct weir_control_header, reserved);
-    void *control = map_file("control", O_RDONLY, PROT_READ, least, &control_size);
-    void *stats = NULL;
-    const char *wrong = control ? check_control(control, control_size, out) : "control: cannot be read";
-    if (!wrong) {
-        least = sizeof(struct weir_stats_header);
-        stats = map_file("rw/stats", O_RDWR, PROT_READ | PROT_WRITE, least, &stats_size);
-        wrong = stats ? check_stats(stats, stats_size, out) : "rw/stats: cannot be opened for writing";
-    }
-    if (wrong && control)
-        munmap(control, control_size);
-    if (wrong && stats)
-        munmap(stats, stats_size);
-    return wrong;
+    slices[place] = (struct weir_slice){.own = &owns[place]};
+    atomic_store(&owns[place].slot, WEIR_NO_SLOT);
+    atomic_store(&owns[place].lost, false);
+    atomic_store(&owns[place].torn, 0);
+    return weir_map_pages(&slices[place]);
 }
 
 static const struct weir_slice *open_slice(void)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
+    sigset_t before;
     uint64_t now = weir_coarse_now();
-    if (!weir_present() || (atomic_load(&state) == UNUSABLE && now < atomic_load(&next_try)))
+    if (!weir_present() || (atomic_load(&state) == UNUSABLE && now < atomic_load(&next_look)))
         return NULL;
     int saved = errno;
-    pthread_mutex_lock(&opening);
-    if (atomic_load(&state) != OPEN) {
-        struct weir_slice fresh;
-        const char *wrong = map_pages(&fresh);
-        if (wrong) {
+    weir_lock(&opening, &before);
+    if (atomic_load(&state) < OPEN || atomic_load(&state) == UNUSABLE) {
+        const char *wrong = map_into(0);
+        if (wrong)
             weir_complain(&said, "weir: %s/%s; GPU memory is refused to this process", directory, wrong);
-            atomic_store(&next_try, now + RETRY_NS);
-        } else {
-            current = fresh;
-        }
+        else
+            weir_guard_pages();
+        atomic_store(&next_look, now + RETRY_NS);
         atomic_store(&state, wrong ? UNUSABLE : OPEN);
     }
-    pthread_mutex_unlock(&opening);
+    weir_unlock(&opening, &before);
     errno = saved;
-    return atomic_load(&state) == OPEN ? &current : NULL;
+    return atomic_load(&state) == UNUSABLE ? NULL : &slices[atomic_load(&newest)];
+}
+
+static const struct weir_slice *latest(void)
+{
+    return &slices[atomic_load_explicit(&newest, memory_order_acquire)];
 }
 
 const struct weir_slice *weir_slice(void)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
     if (__builtin_expect(now == OPEN, 1))
-        return &current;
+        return latest();
+    if (now == LOST)
+        return weir_slice_latest(weir_coarse_now());
     return now == ABSENT ? NULL : open_slice();
 }
 
@@ -218,6 +117,104 @@ bool weir_refusing(void)
 {
     return weir_present() && weir_slice() == NULL;
 }
+
+/* ---- pages that are replaced ---- */
+
+static bool lose(struct weir_own *own, const struct weir_mapping *mapping)
+{
+    atomic_store(&own->lost, true); /* first: nothing may be charged to memory of our own */
+    if (own == &owns[atomic_load(&newest)])
+        atomic_store(&state, LOST);
+    return weir_mapping_replace(mapping);
+}
+
+static bool holds(const struct weir_mapping *mapping, const void *address)
+{
+    return mapping->start && (uintptr_t)address - (uintptr_t)mapping->start < mapping->size;
+}
+
+bool weir_slice_lost(const void *address)
+{
+    for (unsigned i = 0; i < ATTACHMENTS; i++) {
+        if (holds(&owns[i].control, address))
+            return lose(&owns[i], &owns[i].control);
+        if (holds(&owns[i].stats, address))
+            return lose(&owns[i], &owns[i].stats);
+    }
+    return false;
+}
+
+static bool same_cards(const struct weir_slice *a, const struct weir_slice *b)
+{
+    if (a->device_count != b->device_count)
+        return false;
+    for (uint32_t device = 0; device < a->device_count; device++) {
+        const char *one = (const char *)a->control + a->control_header + device * (size_t)a->control_stride;
+        const char *other = (const char *)b->control + b->control_header + device * (size_t)b->control_stride;
+        if (memcmp(one, other, sizeof(((struct weir_control_device *)0)->uuid)) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The process's slot and charges in the pages that replace `old`. False: no slot there. */
+static bool move_in(struct weir_slice *fresh, const struct weir_slice *old)
+{
+    bool same = fresh->own->stats.file == old->own->stats.file && fresh->own->stats.device == old->own->stats.device;
+    int slot = atomic_load(&old->own->slot);
+    if (slot == WEIR_NO_SLOT)
+        return true; /* it takes one when it needs one */
+    if (same && !atomic_load(&old->own->lost)) {
+        atomic_store(&fresh->own->slot, slot);
+        return true;
+    }
+    slot = weir_slot(fresh);
+    if (slot >= 0)
+        weir_held_charge(fresh, (uint32_t)slot);
+    return slot >= 0;
+}
+
+static void look(void)
+{
+    unsigned next = atomic_load(&newest) + 1;
+    struct weir_own *own = &owns[next - 1];
+    enum weir_page_change control = weir_page_change("control", &own->control);
+    enum weir_page_change stats = weir_page_change("rw/stats", &own->stats);
+    if (control == WEIR_PAGE_CUT && !atomic_load(&own->lost))
+        lose(own, &own->control);
+    if (stats == WEIR_PAGE_CUT && !atomic_load(&own->lost))
+        lose(own, &own->stats);
+    bool replaced = control == WEIR_PAGE_REPLACED || stats == WEIR_PAGE_REPLACED;
+    if (next == ATTACHMENTS || !(replaced || atomic_load(&own->lost)) || map_into(next) != NULL)
+        return;
+    if (!same_cards(&slices[next - 1], &slices[next]) || !move_in(&slices[next], &slices[next - 1])) {
+        weir_unmap_pages(&owns[next]);
+        return;
+    }
+    atomic_store_explicit(&newest, next, memory_order_release);
+    atomic_store(&state, OPEN);
+}
+
+const struct weir_slice *weir_slice_latest(uint64_t now)
+{
+    uint64_t due = atomic_load_explicit(&next_look, memory_order_relaxed);
+    sigset_t before;
+    if (now >= due && atomic_compare_exchange_strong(&next_look, &due, now + RETRY_NS)) {
+        int saved = errno;
+        weir_lock(&opening, &before);
+        look();
+        weir_unlock(&opening, &before);
+        errno = saved;
+    }
+    return latest();
+}
+
+void weir_slice_look_soon(void)
+{
+    atomic_store(&next_look, 0);
+}
+
+/* ---- forks ---- */
 
 void weir_slice_before_fork(void)
 {
@@ -229,43 +226,8 @@ void weir_slice_after_fork(void)
     pthread_mutex_unlock(&opening);
 }
 
-uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, struct weir_control_device *out,
-                           uint32_t *policy)
+void weir_slice_forget_slots(void)
 {
-    const char *source = (const char *)slice->control + slice->control_header;
-    source += (size_t)device * slice->control_stride;
-    size_t known = offsetof(struct weir_control_device, reserved);
-    size_t length = slice->control_stride < known ? slice->control_stride : known;
-    uint32_t before = 0;
-    if (out)
-        memset((char *)out + length, 0, known - length);
-    for (int tries = 0; tries < READ_TRIES; tries++) {
-        before = weir_control_sequence(slice);
-        if (out)
-            memcpy(out, source, length);
-        if (policy)
-            *policy = slice->control->policy;
-        atomic_thread_fence(memory_order_acquire);
-        if (!(before & 1) && atomic_load_explicit(&slice->control->sequence, memory_order_relaxed) == before)
-            return before;
-    }
-    return before;
-}
-
-uint64_t weir_memory_limit(const struct weir_slice *slice, uint32_t device)
-{
-    struct weir_control_device control;
-    uint64_t now = weir_coarse_now();
-    weir_control_read(slice, device, &control, NULL);
-    uint64_t limit = control.memory_limit;
-    if (weir_in_force(control.lease_deadline, now) && control.lease_memory_limit < limit)
-        limit = control.lease_memory_limit;
-    if (limit == WEIR_NO_LIMIT || !weir_in_force(control.unaccounted_deadline, now))
-        return limit;
-    return limit > control.unaccounted ? limit - control.unaccounted : 0;
-}
-
-bool weir_refuse_unknown(const struct weir_slice *slice)
-{
-    return slice->control->refuse_unknown != 0;
+    for (unsigned i = 0; i < ATTACHMENTS; i++)
+        atomic_store(&owns[i].slot, WEIR_NO_SLOT);
 }

@@ -3,8 +3,9 @@
  * first use of a hook that needs them, and this process's slot in it.
  *
  * weir_slice() is a load and a compare once the pages are mapped. It never blocks for long, never fails loudly
- * and keeps errno. After fork() the child starts from nothing and attaches again at its own first use. What it
- * does not do: decide anything about memory (ledger.h) or launches (pacer.h).
+ * and keeps errno. When the pages are replaced under a running program, later calls give the new ones, and what the
+ * process holds has moved to them; a slice once given stays valid. A fork child uses its parent's mapping and takes
+ * a slot of its own. What it does not do: decide anything about memory (ledger.h) or launches (pacer.h).
  */
 #ifndef WEIR_SLICE_H
 #define WEIR_SLICE_H
@@ -14,6 +15,8 @@
 #include <stdint.h>
 
 #include "page.h"
+
+struct weir_own; /* internal.h: what the limiter keeps about the pages beside them */
 
 struct weir_slice {
     const struct weir_control_header *control;
@@ -25,6 +28,7 @@ struct weir_slice {
     uint32_t stats_stride;
     uint32_t slot_count;
     uint32_t slot_stride;
+    struct weir_own *own;
 };
 
 /* Whether there is a slice directory at all. Looks once; maps nothing. */

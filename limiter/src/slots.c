@@ -22,12 +22,11 @@
 #include "internal.h"
 #include "ledger.h"
 
-#define NO_SLOT (-1)
 #ifndef WEIR_VERSION
 #define WEIR_VERSION "unknown" /* the build names it */
 #endif
 
-static _Atomic int mine = NO_SLOT;
+static _Atomic bool ever_claimed;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
 
 static bool lock_slot(const struct weir_slice *slice, int fd, uint32_t slot, short type)
@@ -69,7 +68,7 @@ static int claim_on(const struct weir_slice *slice, int fd)
             continue;
         clean(slice, slot);
         if (!keep_alive(fd))
-            return NO_SLOT;
+            return WEIR_NO_SLOT;
         struct weir_slot_header *header = weir_slot_header(slice, slot);
         header->pid = (uint32_t)getpid();
         header->attached = weir_coarse_now();
@@ -77,34 +76,57 @@ static int claim_on(const struct weir_slice *slice, int fd)
         atomic_store(&header->state, WEIR_SLOT_ATTACHED);
         return (int)slot;
     }
-    return NO_SLOT;
+    return WEIR_NO_SLOT;
+}
+
+void weir_lock(pthread_mutex_t *lock, sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, before);
+    pthread_mutex_lock(lock);
+}
+
+void weir_unlock(pthread_mutex_t *lock, const sigset_t *before)
+{
+    pthread_mutex_unlock(lock);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
 /*
  * A lock that another thread holds at a fork would stay locked in the child for ever. `forking` makes the handlers
  * harmless when they are registered twice, as they are in a child that was forked in the middle of it.
  */
-static __thread unsigned forking;
+static __thread unsigned long forking;
+static sigset_t signals_at_fork; /* of the thread that forks, which holds `claiming` */
 
 static void before_fork(void)
 {
+    sigset_t before;
     if (forking++)
         return;
-    pthread_mutex_lock(&claiming);
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     weir_slice_before_fork();
+    pthread_mutex_lock(&claiming);
+    signals_at_fork = before;
 }
 
 static void after_fork(void)
 {
     if (--forking)
         return;
+    sigset_t before = signals_at_fork;
     weir_slice_after_fork();
-    pthread_mutex_unlock(&claiming);
+    weir_unlock(&claiming, &before);
 }
 
 static void in_child(void)
 {
-    if (atomic_exchange(&mine, NO_SLOT) != NO_SLOT) {
+    weir_slice_forget_slots();
+    weir_held_forget();
+    if (atomic_exchange(&ever_claimed, false)) {
         weir_objects_forget(); /* large tables, and empty where nothing was ever charged */
         weir_blocks_forget();
     }
@@ -131,13 +153,13 @@ bool weir_watch_forks(void)
 static int claim(const struct weir_slice *slice)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    int fd = weir_watch_forks() ? weir_open_page("rw/stats", O_RDWR) : -1;
-    int slot = NO_SLOT;
+    int fd = weir_watch_forks() ? weir_open_stats(slice) : -1;
+    int slot = WEIR_NO_SLOT;
     if (fd >= 0) {
         slot = claim_on(slice, fd);
         close(fd);
     }
-    if (slot == NO_SLOT)
+    if (slot == WEIR_NO_SLOT)
         weir_complain(&said, "weir: rw/stats: no slot of %u could be claimed; GPU memory is refused to this process",
                       slice->slot_count);
     return slot;
@@ -145,23 +167,31 @@ static int claim(const struct weir_slice *slice)
 
 int weir_slot(const struct weir_slice *slice)
 {
-    int slot = atomic_load_explicit(&mine, memory_order_acquire);
-    if (__builtin_expect(slot != NO_SLOT, 1))
+    sigset_t before;
+    if (__builtin_expect(atomic_load_explicit(&slice->own->lost, memory_order_relaxed), 0))
+        return WEIR_NO_SLOT;
+    int slot = atomic_load_explicit(&slice->own->slot, memory_order_acquire);
+    if (__builtin_expect(slot != WEIR_NO_SLOT, 1))
         return slot;
     int saved = errno;
-    pthread_mutex_lock(&claiming);
-    if (atomic_load(&mine) == NO_SLOT)
-        atomic_store(&mine, claim(slice));
-    pthread_mutex_unlock(&claiming);
+    weir_lock(&claiming, &before);
+    if (atomic_load(&slice->own->slot) == WEIR_NO_SLOT) {
+        atomic_store(&ever_claimed, true);
+        atomic_store(&slice->own->slot, claim(slice));
+    }
+    weir_unlock(&claiming, &before);
+    slot = atomic_load(&slice->own->slot);
+    if (slot == WEIR_NO_SLOT && !atomic_load(&slice->own->lost))
+        weir_slice_look_soon(); /* another page may have taken the place of this one */
     errno = saved;
-    return atomic_load(&mine);
+    return slot;
 }
 
 bool weir_reap(const struct weir_slice *slice)
 {
     int saved = errno;
     bool found = false;
-    int fd = weir_open_page("rw/stats", O_RDWR);
+    int fd = weir_open_stats(slice);
     for (uint32_t slot = 0; fd >= 0 && slot < slice->slot_count; slot++) {
         if (atomic_load(&weir_slot_header(slice, slot)->state) == WEIR_SLOT_FREE)
             continue;

@@ -48,26 +48,87 @@ def test_a_start_of_the_cuda_runtime_gets_the_driver_s_own_versions_and_stream_v
     assert not {line[2] for line in held if line[3] != LIBRARY.name} & hooked
 
 
+DRIVER = "libcuda.so.1"
+
+
+def owners(machine: Machine, slice_: Slice | None, program: Path, *arguments: str | Path) -> list[str]:
+    """Whose function each looked-up name leads to."""
+    return [line.split()[3] for line in execute(machine, slice_, program, *arguments).splitlines()]
+
+
 def test_dlsym_gives_hooks_for_what_is_hooked_and_the_driver_for_the_rest(
     machine: Machine, slice_: Slice, compile_program: Compile
 ) -> None:
     names = ("cuMemAlloc_v2", "cuMemGetInfo_v2", "cuCtxGetDevice", "cuMemcpyHtoD_v2", "cuNoSuchThing")
-    output = execute(machine, slice_, compile_program("pointers"), "names", *names)
-    assert [line.split()[3] for line in output.splitlines()] == [
-        LIBRARY.name,
-        LIBRARY.name,
-        "libcuda.so.1",
-        "libcuda.so.1",
-        "-",
-    ]
+    found = owners(machine, slice_, compile_program("pointers"), "names", "-", *names)
+    assert found == [LIBRARY.name, LIBRARY.name, DRIVER, DRIVER, "-"]
 
 
-def test_a_library_opened_with_deepbind_is_held_too(
+def test_dlvsym_gives_hooks_for_the_version_that_is_there_and_nothing_for_another(
+    machine: Machine, slice_: Slice, compile_program: Compile, tmp_path: Path
+) -> None:
+    script = tmp_path / "versions.map"
+    script.write_text("DRIVER_1 { global: cu*; };\n")
+    flags = ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", f"-Wl,--version-script={script}")
+    driver = compile_program("old_driver", output="versioned/libcuda.so.1", flags=flags)
+    machine.environment["LD_LIBRARY_PATH"] = str(driver.parent)
+    program = compile_program("pointers")
+    names = ("cuMemGetInfo_v2", "cuInit", "cuNoSuchThing")
+    assert owners(machine, slice_, program, "versions", "DRIVER_1", *names) == [LIBRARY.name, DRIVER, "-"]
+    assert owners(machine, slice_, program, "versions", "DRIVER_2", *names) == ["-", "-", "-"]
+
+
+@pytest.mark.parametrize("way", ["deepbind", "space", "next"])
+def test_a_library_that_comes_late_or_keeps_to_itself_is_held_too(
+    machine: Machine, slice_: Slice, compile_program: Compile, way: str
+) -> None:
+    plugin = compile_program("deep", output="libdeep.so", flags=("-shared", "-fPIC"))
+    program = compile_program("pointers")
+    assert owners(machine, slice_, program, way, plugin, "cuMemAlloc_v2") == [LIBRARY.name]
+    assert owners(machine, None, program, way, plugin, "cuMemAlloc_v2") == ["-" if way == "next" else DRIVER]
+
+
+def test_namespaces_come_and_go_and_what_is_taken_in_one_is_charged(
     machine: Machine, slice_: Slice, compile_program: Compile
 ) -> None:
     plugin = compile_program("deep", output="libdeep.so", flags=("-shared", "-fPIC"))
-    output = execute(machine, slice_, compile_program("pointers"), "deepbind", plugin)
-    assert output.split() == ["cuMemAlloc_v2", "0", "cuMemAlloc_v2", LIBRARY.name]
+    assert execute(machine, slice_, compile_program("spaces"), plugin) == "5\n"
+    assert execute(machine, None, compile_program("spaces"), plugin) == "100\n"
+
+
+def test_the_program_s_own_handle_leads_to_hooks_where_there_is_a_driver(
+    machine: Machine, slice_: Slice, compile_program: Compile
+) -> None:
+    program = compile_program("pointers")
+    assert owners(machine, slice_, program, "program", "-", "cuMemAlloc_v2", "cuInit") == [LIBRARY.name, "-"]
+    assert owners(machine, slice_, program, "only", "libc.so.6", "cuMemAlloc_v2") == ["-"]
+
+
+@pytest.fixture
+def copied_driver(tmp_path: Path) -> Path:
+    """The driver under another name, in the file and in what it says of itself."""
+    copy = tmp_path / "libmine.so"
+    text = (LIBRARIES / DRIVER).read_bytes()
+    assert text.count(b"\0libcuda.so.1\0") == 1
+    copy.write_bytes(text.replace(b"\0libcuda.so.1\0", b"\0libmine.so.1\0"))
+    copy.chmod(0o755)
+    return copy
+
+
+def test_a_copy_of_the_driver_leads_to_the_one_that_is_there_already(
+    machine: Machine, slice_: Slice, compile_program: Compile, copied_driver: Path
+) -> None:
+    names = ("cuMemAlloc_v2", "cuInit", "cuGetProcAddress_v2", "cuNoSuchThing")
+    found = owners(machine, slice_, compile_program("pointers"), "copy", copied_driver, *names)
+    assert found == [LIBRARY.name, DRIVER, LIBRARY.name, "-"]
+
+
+def test_a_copy_of_the_driver_that_comes_first_is_the_driver(
+    machine: Machine, slice_: Slice, compile_program: Compile, copied_driver: Path
+) -> None:
+    program = compile_program("pointers")
+    found = owners(machine, slice_, program, "only", copied_driver, "cuMemAlloc_v2", "cuInit")
+    assert found == [LIBRARY.name, copied_driver.name]
 
 
 def test_without_a_slice_every_pointer_is_the_driver_s(machine: Machine, compile_program: Compile) -> None:

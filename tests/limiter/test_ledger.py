@@ -7,7 +7,7 @@ from limiter.pages import ControlDevice
 from .conftest import Compile, MakeSlice, Run
 
 CARD = ControlDevice(uuid=bytes(16))
-LEDGER = ("slots.c", "slice.c")
+LEDGER = ("slots.c", "slice.c", "map.c", "control.c", "held.c", "guard.c", "complain.c")
 
 
 def test_a_process_killed_at_any_step_leaves_nothing_charged_even_if_its_reaper_dies_too(

@@ -232,7 +232,7 @@ static CUresult fake_launch(CUfunction function, unsigned gx, unsigned gy, unsig
 }
 
 void *_Atomic weir_reals[WEIR_SYMBOLS];
-__thread bool weir_inside;
+__thread const char *weir_entered;
 
 void *weir_load_real(enum weir_symbol_id id)
 {

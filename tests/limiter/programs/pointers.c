@@ -3,8 +3,14 @@
  * leads to, and whose it is, one a line.
  *
  *   pointers trace FILE    every call of a recorded start of the CUDA runtime, through cuGetProcAddress
- *   pointers deepbind LIB  dlsym from inside a library opened with RTLD_DEEPBIND
- *   pointers names NAME…   dlsym
+ *   pointers deepbind LIB NAME…  dlsym from inside a library opened with RTLD_DEEPBIND
+ *   pointers space LIB NAME…     … from inside a library in a namespace of its own
+ *   pointers next LIB NAME…      … with RTLD_NEXT, from a library opened after the driver
+ *   pointers copy LIB NAME…      dlsym of another library
+ *   pointers versions VERSION NAME…dlvsym of the driver
+ *   pointers program - NAME…     dlsym of the handle that stands for the program
+ *   pointers names - NAME…       dlsym of the driver
+ *   pointers only LIB NAME…      as copy, and the driver by its own name is not opened first
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -45,20 +51,42 @@ static int trace(void *cuda, const char *path)
     return 0;
 }
 
+typedef void *(*looker)(const char *);
+
+/* The function of a plugin that looks a name up in its own way. */
+static looker plugin(void *library, const char *function)
+{
+    looker look = library ? (looker)dlsym(library, function) : NULL;
+    if (!look) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    return look;
+}
+
+static void *find(void *cuda, const char *way, const char *library, const char *name)
+{
+    if (strcmp(way, "deepbind") == 0)
+        return plugin(dlopen(library, RTLD_LAZY | RTLD_DEEPBIND), "look_up")(name);
+    if (strcmp(way, "space") == 0)
+        return plugin(dlmopen(LM_ID_NEWLM, library, RTLD_NOW), "look_up")(name);
+    if (strcmp(way, "next") == 0)
+        return plugin(dlopen(library, RTLD_LAZY), "look_up_next")(name);
+    if (strcmp(way, "copy") == 0 || strcmp(way, "only") == 0)
+        return dlsym(dlopen(library, RTLD_LAZY), name);
+    if (strcmp(way, "versions") == 0)
+        return dlvsym(cuda, name, library);
+    return dlsym(strcmp(way, "program") == 0 ? dlopen(NULL, RTLD_LAZY) : cuda, name);
+}
+
 int main(int argc, char **argv)
 {
-    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY);
-    if (!cuda || argc < 3)
+    if (argc < 3)
         return 1;
+    void *cuda = strcmp(argv[1], "only") == 0 ? NULL : dlopen("libcuda.so.1", RTLD_LAZY);
     if (strcmp(argv[1], "trace") == 0)
         return trace(cuda, argv[2]);
-    if (strcmp(argv[1], "deepbind") == 0) {
-        void *library = dlopen(argv[2], RTLD_LAZY | RTLD_DEEPBIND);
-        void *(*look)(const char *) = library ? (void *(*)(const char *))dlsym(library, "look_up") : NULL;
-        show("cuMemAlloc_v2", 0, look ? look("cuMemAlloc_v2") : NULL);
-        return 0;
-    }
-    for (int i = 2; i < argc; i++)
-        show(argv[i], 0, dlsym(cuda, argv[i]));
+    for (int i = 3; i < argc; i++)
+        show(argv[i], 0, find(cuda, argv[1], argv[2], argv[i]));
     return 0;
 }
