@@ -113,30 +113,55 @@ static bool claim_intent(struct operation *op, uint32_t index)
     uint64_t sequence = atomic_load(&intent->sequence);
     if ((sequence & 1) || !atomic_compare_exchange_strong(&intent->sequence, &sequence, sequence + 1))
         return false;
-    WEIR_LEDGER_STEP();
     op->intent = intent;
-    op->sequence = sequence + 1;
+    return true;
+}
+
+static void name_operation(struct operation *op, uint32_t index)
+{
+    WEIR_LEDGER_STEP();
+    op->sequence = atomic_load(&op->intent->sequence);
     op->tag = tag_of(op->slot, index, op->sequence);
     /* The sequence in a word is cut to 18 bits: step over the one that would look as if we had been there. */
     if (names(atomic_load(word_of(op->slice, op->slot, op->device, DEVICE_WORD)), op->tag) ||
         names(atomic_load(word_of(op->slice, op->slot, op->device, SLOT_WORD)), op->tag)) {
         op->sequence += 2;
         op->tag = tag_of(op->slot, index, op->sequence);
-        atomic_store(&intent->sequence, op->sequence);
+        atomic_store(&op->intent->sequence, op->sequence);
     }
-    return true;
 }
 
+static void finish(const struct weir_slice *slice, uint32_t slot, uint32_t index);
+
+/*
+ * The operation that this thread is in. A signal handler may come in the middle of it and make one of its own, from
+ * a deeper frame; a handler that left by siglongjmp never ended it, and then the next from a frame as high does.
+ * (A jump between the claim of an intent and the note of it here costs that intent; the process has seven.)
+ */
+static __thread volatile struct under_way { /* volatile: a handler reads what the compiler sees no reader of */
+    const char *frame; /* NULL: none */
+    const struct weir_slice *slice;
+    uint32_t slot;
+    uint32_t index;
+} under_way;
+
 /* Any of the process's intents; waits a bounded time while other threads have them all. */
-static bool claim_any(struct operation *op)
+static bool claim_any(struct operation *op, const char *frame, struct under_way *outer)
 {
     static __thread uint32_t favourite;
     int saved = errno;
+    *outer = under_way;
+    if (outer->frame && frame >= outer->frame) {
+        finish(outer->slice, outer->slot, outer->index);
+        outer->frame = NULL;
+    }
     for (int round = 0; round < CLAIM_TRIES; round++) {
         for (uint32_t i = 0; i < REAPER_INTENT; i++) {
             uint32_t index = (favourite + i) % REAPER_INTENT;
             if (claim_intent(op, index)) {
+                under_way = (struct under_way){frame, op->slice, op->slot, index};
                 favourite = index;
+                name_operation(op, index);
                 errno = saved;
                 return true;
             }
@@ -189,17 +214,27 @@ static uint64_t units_of(uint64_t bytes)
     return bytes / WEIR_UNIT + (bytes % WEIR_UNIT != 0);
 }
 
+/* One operation of our own, from claim to release. */
+static bool operate(struct operation *op, enum weir_kind kind, uint64_t limit, bool *claimed)
+{
+    struct under_way outer;
+    *claimed = claim_any(op, __builtin_frame_address(0), &outer);
+    if (!*claimed)
+        return false;
+    bool fits = perform(op, kind, limit);
+    under_way = outer;
+    if (fits)
+        count(op, kind);
+    return fits;
+}
+
 bool weir_ledger_take(const struct weir_slice *slice, uint32_t slot, uint32_t device, enum weir_kind kind,
                       uint64_t bytes, uint64_t limit)
 {
     uint64_t units = units_of(bytes);
     struct operation op = {.slice = slice, .slot = slot, .device = device, .units = (int64_t)units};
-    if (units > MAX_UNITS || !claim_any(&op))
-        return false;
-    if (!perform(&op, kind, limit))
-        return false;
-    count(&op, kind);
-    return true;
+    bool claimed;
+    return units <= MAX_UNITS && operate(&op, kind, limit, &claimed);
 }
 
 void weir_ledger_give(const struct weir_slice *slice, uint32_t slot, uint32_t device, enum weir_kind kind,
@@ -207,14 +242,11 @@ void weir_ledger_give(const struct weir_slice *slice, uint32_t slot, uint32_t de
 {
     uint64_t units = units_of(bytes);
     struct operation op = {.slice = slice, .slot = slot, .device = device, .units = -(int64_t)units};
-    if (units == 0)
-        return;
-    if (!claim_any(&op)) {
+    bool claimed = true;
+    if (units)
+        operate(&op, kind, WEIR_NO_LIMIT, &claimed);
+    if (!claimed)
         atomic_fetch_add(&weir_stats_device(slice, device)->hook_errors, 1); /* stays charged until we end */
-        return;
-    }
-    perform(&op, kind, WEIR_NO_LIMIT);
-    count(&op, kind);
 }
 
 uint64_t weir_ledger_used(const struct weir_slice *slice, uint32_t device)
@@ -253,8 +285,10 @@ void weir_ledger_recover(const struct weir_slice *slice, uint32_t slot)
         struct weir_slot_device *held = weir_slot_device(slice, slot, device);
         uint64_t units = atomic_load(&held->used) >> WEIR_WORD_SUM_SHIFT;
         struct operation op = {.slice = slice, .slot = slot, .device = device, .units = -(int64_t)units};
-        if (units && claim_intent(&op, REAPER_INTENT))
+        if (units && claim_intent(&op, REAPER_INTENT)) {
+            name_operation(&op, REAPER_INTENT);
             perform(&op, WEIR_KIND_OTHER, WEIR_NO_LIMIT);
+        }
         for (uint32_t kind = 0; kind < WEIR_KINDS; kind++)
             atomic_store(&held->kind_bytes[kind], 0);
     }
