@@ -31,7 +31,7 @@ _CHARGED = {
     "a reference to physical memory": "cuMemRelease cuMemRetainAllocationHandle",
     "a context": "cuDevicePrimaryCtxRetain cuCtxCreate cuGLCtxCreate cuVDPAUCtxCreate cuGreenCtxCreate",
     "gives the context back, and all that was taken in it": "cuDevicePrimaryCtxRelease "
-    "cuDevicePrimaryCtxReset cuCtxDestroy cuGreenCtxDestroy",
+    "cuDevicePrimaryCtxReset cuCtxDestroy cuCtxDetach cuGreenCtxDestroy",
     "an array": "cuArrayCreate cuArray3DCreate",
     "an array with its levels": "cuMipmappedArrayCreate",
     "tiles of a sparse array": "cuMemMapArrayAsync",

@@ -52,11 +52,6 @@ FAMILIES = (
         cuCtxSetSharedMemConfig cuDevicePrimaryCtxSetFlags cuFlushGPUDirectRDMAWrites""",
     ),
     _family(
-        "Letting go of a context",
-        "An old way to count a context's users; one that goes so stays charged until its process ends.",
-        "cuCtxDetach",
-    ),
-    _family(
         "Parts of a card",
         "Splits and describes multiprocessors on paper; the green context made of them is what takes memory, "
         "and its launches are hooked like any.",

@@ -154,18 +154,32 @@ CREATE(cuVDPAUCtxCreate, context, flags, device, vdpau, lookup)
 CUresult cuVDPAUCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau, void *lookup)
 CREATE(cuVDPAUCtxCreate_v2, context, flags, device, vdpau, lookup)
 
-#define DESTROY(symbol)                                                                                      \
+static bool gone(CUcontext context)
+{
+    (void)context;
+    return true;
+}
+
+/* A context is detached while it is current; once it has no user left, it is current no longer. */
+static bool left(CUcontext context)
+{
+    CUcontext current = NULL;
+    return WEIR_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS || current != context;
+}
+
+#define DESTROY(symbol, destroyed)                                                                           \
     CUresult symbol(CUcontext context)                                                                       \
     {                                                                                                        \
         struct weir_object object;                                                                           \
         bool known = !weir_inside && weir_object_take(WEIR_TAG_CONTEXT, (uintptr_t)context, &object);        \
         CUresult result = WEIR_CALL(symbol, context);                                                        \
-        if (known && result == CUDA_SUCCESS)                                                                 \
+        if (known && result == CUDA_SUCCESS && destroyed(context))                                           \
             context_gone(context, object.device, object.charged);                                            \
         else if (known)                                                                                      \
             weir_object_put(WEIR_TAG_CONTEXT, (uintptr_t)context, &object);                                  \
         return result;                                                                                       \
     }
 
-DESTROY(cuCtxDestroy)
-DESTROY(cuCtxDestroy_v2)
+DESTROY(cuCtxDestroy, gone)
+DESTROY(cuCtxDestroy_v2, gone)
+DESTROY(cuCtxDetach, left)

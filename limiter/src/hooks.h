@@ -72,7 +72,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuVDPAUCtxCreate, weir_vdpau_context, OPTIONAL)                                                        \
     X(cuVDPAUCtxCreate_v2, weir_vdpau_context, OPTIONAL)                                                     \
     X(cuCtxDestroy, cuCtxDestroy, OPTIONAL)                                                                  \
-    X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)
+    X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)                                                            \
+    X(cuCtxDetach, cuCtxDetach, OPTIONAL)
 
 /* Kernel launches, and the calls that wait for them (pacing.c). */
 #define WEIR_LAUNCH_HOOKS(X)                                                                                 \

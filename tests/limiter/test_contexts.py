@@ -1,4 +1,4 @@
-"""Contexts that are made with the help of OpenGL or VDPAU are charged like others."""
+"""Contexts that are made or let go of in ways that few programs use are charged like others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from limiter.pages import ControlDevice
 
-from .conftest import LIBRARY, MIB, Compile, MakeSlice
+from .conftest import LIBRARY, MIB, Compile, Machine, MakeSlice
 
 CONTEXT = 518 * MIB
 CREATE = """
@@ -51,3 +51,21 @@ def test_a_context_for_graphics_is_charged(
     program.stdout.readline()
     assert slice_.stats.devices[0].used == 0
     program.communicate("\n", timeout=30)
+
+
+DETACH = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+made = ctypes.c_void_p()
+cuda.cuInit(0)
+for _ in range(3):  # more than would fit at once
+    assert cuda.cuCtxCreate_v2(ctypes.byref(made), 0, 0) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(100 << 20)) == 0
+    assert cuda.cuCtxDetach(made) == 0
+"""
+
+
+def test_a_context_that_is_detached_is_given_back(machine: Machine, make_slice: MakeSlice) -> None:
+    slice_ = make_slice(ControlDevice(machine.uuids()[0], memory_limit=1024 * MIB, context_bytes=CONTEXT))
+    subprocess.run([sys.executable, "-c", DETACH], env=machine.inside(slice_), check=True, timeout=60)
+    assert slice_.stats.devices[0].denied_limit == 0
