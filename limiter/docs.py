@@ -112,8 +112,8 @@ _TAIL = """
   driver; cudart keeps state of its context in such tables and loads code through them, and others, for
   tools, can allocate and launch. Without them no program that uses cudart starts, so they are counted and
   never refused. What is taken that way shows in NVML.
-- **A static binary, a private copy of libcuda, `ioctl` on the device file** are not seen by a library that is
-  preloaded: such a process holds memory and has no slot (`weir doctor`, `weir_memory_unaccounted_bytes`).
+- **A static binary, a driver that is mapped without the dynamic linker, `ioctl` on the device file** are not
+  seen by a library that is preloaded: such a process holds memory and has no slot (`weir doctor`).
 - **OpenGL, Vulkan and the video engines** are not CUDA: NVML's figure of the card has what they hold, and
   nothing paces them.
 - **Copies** run beside kernels. A slice that only copies is not held back, and slows its neighbours by the
