@@ -172,6 +172,6 @@ def slices(box: Path) -> Iterator[Finding]:
 
 def unaccounted_calls(stats: StatsPage) -> str:
     """What a slice met of the calls that can be refused; every program loads code, which cannot."""
-    words = {layout.Api.MEMORY: "allocations", layout.Api.SHARED: "from elsewhere"}
+    words = {layout.Api.MEMORY: "to allocate", layout.Api.SHARED: "for memory from elsewhere"}
     counts = ((stats.uncovered_calls[api], word) for api, word in words.items())
     return ", ".join(f"{count} {word}" for count, word in counts if count)

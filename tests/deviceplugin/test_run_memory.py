@@ -38,7 +38,7 @@ def test_what_was_let_through_is_told_by_doctor_and_metrics(box):
     command = [*WEIR, "doctor", "--simulate", "h200", "--root", str(box.root), "--json"]
     report = json.loads(subprocess.run(command, env=box.environment, capture_output=True, check=True).stdout)
     (met,) = [one for one in report["findings"] if one["subject"] == "slice hungry"]
-    assert met["found"] == "calls that took memory unaccounted for: 1 allocations"
+    assert met["found"] == "calls that took memory unaccounted for: 1 to allocate"
     assert "--unaccounted refuse" in met["advice"]
     (container,) = SlicesCollector(box.box).collect().containers
     assert container.unaccounted_calls == {"memory": 1, "shared": 0, "code": 0, "table": 0}
