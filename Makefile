@@ -34,6 +34,10 @@ test: native ## every test, after the linters
 	$(MAKE) --no-print-directory lint
 	$(BIN)/pytest
 
+.PHONY: soak
+soak: native ## a thousand kills in allocation loops, ten minutes of damaged pages (about 12 minutes)
+	$(BIN)/pytest --soak --timeout 1800 -s tests/limiter/test_storm.py tests/limiter/test_fuzz.py
+
 .PHONY: lint
 lint: $(READY) ## ruff, mypy, import contract
 	$(BIN)/ruff check .

@@ -26,22 +26,26 @@ def update_control(path: Path, page: ControlPage) -> None:
     """Write `page` over the one that is there, which has as many cards. Raises PageError.
 
     A writer that died half-way left an odd sequence number: it is kept while this write repairs the rest.
+    A page that an agent of another minor version made, with other sizes, is replaced: programs move to it.
     """
     at = layout.ControlHeader.sequence.offset
     with opened(path, os.O_RDWR) as descriptor:
         header = header_of(
             path, layout.ControlHeader, os.pread(descriptor, 4096, 0), layout.CONTROL_MAGIC, 48
         )
-        if (header.device_count, header.device_stride) != (
-            len(page.devices),
+        if header.device_count != len(page.devices):
+            raise CorruptPageError(f"{path}: made for other cards than these")
+        if (header.header_size, header.device_stride) != (
+            ctypes.sizeof(layout.ControlHeader),
             ctypes.sizeof(layout.ControlDevice),
         ):
-            raise CorruptPageError(f"{path}: made for other cards than these")
+            return create_control(path, page)
         writing = (header.sequence | 1) & 0xFFFFFFFF
         os.pwrite(descriptor, struct.pack("<I", writing), at)
         body = _control_bytes(page, writing)
         os.pwrite(descriptor, body[at + 4 :], at + 4)
         os.pwrite(descriptor, struct.pack("<I", (writing + 1) & 0xFFFFFFFF), at)
+    return None
 
 
 def create_stats(path: Path, generation: int, devices: int) -> None:

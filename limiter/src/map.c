@@ -17,6 +17,8 @@
 
 #include "internal.h"
 
+#define MOST 65536 /* of a header or a stride: far more than any version will have */
+
 static bool path_of(const char *name, char path[PATH_MAX])
 {
     int length = snprintf(path, PATH_MAX, "%s/%s", weir_slice_directory(), name);
@@ -107,11 +109,12 @@ static const char *check_control(const struct weir_control_header *header, size_
         return "control: not a control page";
     if (header->major != WEIR_PAGE_MAJOR)
         return "control: a format of another major version";
-    if (header->header_size < offsetof(struct weir_control_header, reserved) || header->header_size % 8)
+    if (header->header_size < offsetof(struct weir_control_header, reserved) || header->header_size % 8 ||
+        header->header_size > MOST)
         return "control: header_size out of range";
     if (header->device_count < 1 || header->device_count > WEIR_MAX_DEVICES)
         return "control: device_count out of range";
-    if (stride < offsetof(struct weir_control_device, lease_deadline) || stride % 8 || stride > size)
+    if (stride < offsetof(struct weir_control_device, lease_deadline) || stride % 8 || stride > MOST)
         return "control: device_stride out of range";
     if (header->header_size > size || header->device_count * stride > size - header->header_size)
         return "control: the file is too short";
@@ -132,11 +135,12 @@ static const char *check_stats(struct weir_stats_header *header, size_t size, st
         return "rw/stats: a format of another major version";
     if (header->device_count != out->device_count || header->generation != out->control->generation)
         return "rw/stats: does not belong to the control page";
-    if (header->header_size < sizeof *header || header->header_size % 8 || header->header_size > size)
+    if (header->header_size < sizeof *header || header->header_size % 8 || header->header_size > MOST)
         return "rw/stats: header_size out of range";
-    if (header->device_stride < sizeof(struct weir_stats_device) || header->device_stride % 8)
+    if (header->device_stride < sizeof(struct weir_stats_device) || header->device_stride % 8 ||
+        header->device_stride > MOST)
         return "rw/stats: device_stride out of range";
-    if (header->slot_stride < slot || header->slot_stride % 8)
+    if (header->slot_stride < slot || header->slot_stride % 8 || header->slot_stride > MOST)
         return "rw/stats: slot_stride out of range";
     if (header->slot_count < 1 || header->slot_count > WEIR_SLOTS)
         return "rw/stats: slot_count out of range";
