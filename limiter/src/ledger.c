@@ -8,8 +8,8 @@
  *
  * Killed before 2 nothing has happened; killed between 2 and 3 the device holds bytes that the slot does not
  * show yet. Which of the two it was is in the device word, or (if somebody has replaced that word since) in
- * intent.applied, because everybody records the tag he is about to overwrite. All atomics here are sequentially
- * consistent: the order above is the proof.
+ * intent.applied, because everybody records the tag he is about to overwrite. The order above is the proof: each
+ * step ends in a compare-and-swap (the last in a release), which no earlier or later store of the thread passes.
  *
  * WEIR_LEDGER_STEP is where the crash test kills the process. Not here: sizes, limits, who may reap.
  */
@@ -101,7 +101,7 @@ static bool move(const struct operation *op, enum place place, uint64_t limit)
         WEIR_LEDGER_STEP();
     } while (!atomic_compare_exchange_weak(word, &seen, next << WEIR_WORD_SUM_SHIFT | op->tag));
     WEIR_LEDGER_STEP();
-    atomic_store(mark_of(op->intent, place), op->sequence);
+    atomic_store_explicit(mark_of(op->intent, place), op->sequence, memory_order_relaxed);
     WEIR_LEDGER_STEP();
     return true;
 }
@@ -179,16 +179,16 @@ static bool claim_any(struct operation *op, const char *frame, struct under_way 
 
 static void release(const struct operation *op)
 {
-    atomic_store(&op->intent->sequence, op->sequence + 1);
+    atomic_store_explicit(&op->intent->sequence, op->sequence + 1, memory_order_release);
     WEIR_LEDGER_STEP();
 }
 
 /* Steps 2 to 4 of an operation whose intent is claimed. */
 static bool perform(const struct operation *op, enum weir_kind kind, uint64_t limit)
 {
-    atomic_store(&op->intent->delta, op->units * WEIR_UNIT);
-    atomic_store(&op->intent->device, op->device);
-    atomic_store(&op->intent->kind, (uint32_t)kind);
+    atomic_store_explicit(&op->intent->delta, op->units * WEIR_UNIT, memory_order_relaxed);
+    atomic_store_explicit(&op->intent->device, op->device, memory_order_relaxed);
+    atomic_store_explicit(&op->intent->kind, (uint32_t)kind, memory_order_relaxed);
     WEIR_LEDGER_STEP();
     bool fits = move(op, DEVICE_WORD, limit);
     if (fits)
@@ -200,8 +200,8 @@ static bool perform(const struct operation *op, enum weir_kind kind, uint64_t li
 static void count(const struct operation *op, enum weir_kind kind)
 {
     struct weir_slot_device *mine = weir_slot_device(op->slice, op->slot, op->device);
-    atomic_fetch_add(&mine->kind_bytes[kind], (uint64_t)(op->units * WEIR_UNIT));
-    atomic_store(&op->slice->stats->heartbeat, weir_coarse_now());
+    atomic_fetch_add_explicit(&mine->kind_bytes[kind], (uint64_t)(op->units * WEIR_UNIT), memory_order_relaxed);
+    atomic_store_explicit(&op->slice->stats->heartbeat, weir_coarse_now(), memory_order_relaxed);
     struct weir_stats_device *device = weir_stats_device(op->slice, op->device);
     uint64_t used = weir_ledger_used(op->slice, op->device);
     uint64_t peak = atomic_load(&device->peak_bytes);
