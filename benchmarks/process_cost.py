@@ -2,8 +2,8 @@
 
 Each figure is measured bare and in a slice in turn, in one run. A start is from before the fork until the
 process has been waited for, the median of many; an allocation and a free are of 2 MiB with 10,000 live, the
-quickest round. Two hundred processes are started at once in one slice. Prints JSON; ends with 1 when a goal is
-missed.
+quickest round. Two hundred processes are started at once in one slice. Prints JSON; ends with 1 when a goal
+is missed.
 
     python benchmarks/process_cost.py [--rounds 300]
 """
