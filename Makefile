@@ -38,6 +38,10 @@ test: native ## every test, after the linters
 soak: native ## a thousand kills in allocation loops, ten minutes of damaged pages (about 12 minutes)
 	$(BIN)/pytest --soak --timeout 1800 -s tests/limiter/test_storm.py tests/limiter/test_fuzz.py
 
+.PHONY: sanitize
+sanitize: native ## the limiter's tests on builds with address, undefined-behaviour and thread sanitizers (2 minutes)
+	$(BIN)/python -m tests.sanitize
+
 .PHONY: lint
 lint: $(READY) ## ruff, mypy, import contract
 	$(BIN)/ruff check .

@@ -9,7 +9,6 @@
  */
 #include "meter.h"
 
-#include <string.h>
 
 #include "pacer.h"
 
@@ -25,8 +24,10 @@ void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
         return;
     atomic_store_explicit(&estimate->batch, batch, memory_order_relaxed);
     unsigned index = atomic_fetch_add_explicit(&lane->note_count, 1, memory_order_relaxed);
-    if (index < METER_NOTES)
-        lane->notes[index] = (struct estimate_note){estimate, charged};
+    if (index >= METER_NOTES)
+        return;
+    atomic_store_explicit(&lane->notes[index].charged, charged, memory_order_relaxed);
+    atomic_store_explicit(&lane->notes[index].estimate, estimate, memory_order_release);
 }
 
 uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted)
@@ -89,7 +90,14 @@ static struct batch *batch_take(struct meter *meter)
     struct batch *batch = meter->free_batches;
     if (batch) {
         meter->free_batches = batch->next;
-        *batch = (struct batch){.next = NULL};
+        batch->next = NULL;
+        batch->start = batch->end = NULL;
+        batch->charged = 0;
+        batch->terms = (struct terms){.limit = 0};
+        batch->guessed = false;
+        batch->launches = batch->note_count = 0;
+        atomic_store_explicit(&batch->calling, 0, memory_order_relaxed); /* the launch that opened the last one */
+        atomic_store_explicit(&batch->loading, false, memory_order_relaxed); /* may be late in saying so */
     }
     return batch;
 }
@@ -180,22 +188,6 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
     meter_charge(meter, (int64_t)grant, lane->open->terms.limit, now);
     atomic_fetch_add_explicit(&lane->ticket, grant, memory_order_relaxed);
     return true;
-}
-
-void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
-{
-    struct batch *batch = lane->open;
-    uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
-    int64_t launches = (int64_t)ticket >> TICKET_BITS;
-    batch->charged = lane->granted - ticket_left(ticket);
-    batch->launches = launches > 0 ? (uint32_t)launches : 0;
-    atomic_fetch_add_explicit(&meter->stats->launches, batch->launches, memory_order_relaxed);
-    meter_charge(meter, -ticket_left(ticket), batch->terms.limit, now);
-    unsigned notes = atomic_load_explicit(&lane->note_count, memory_order_relaxed);
-    batch->note_count = notes < METER_NOTES ? notes : METER_NOTES;
-    memcpy(batch->notes, lane->notes, sizeof batch->notes);
-    lane->open = NULL;
-    meter->open &= ~lane_bit(meter, lane);
 }
 
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now)

@@ -50,6 +50,11 @@ struct batch {
     struct estimate_note notes[METER_NOTES];
 };
 
+struct lane_note { /* as struct estimate_note, while any thread may write it */
+    struct estimate *_Atomic estimate; /* NULL: counted, but not written yet */
+    _Atomic uint64_t charged;
+};
+
 struct lane {
     /* any thread */
     _Atomic uintptr_t key;     /* the stream; 0: free */
@@ -58,7 +63,7 @@ struct lane {
     _Atomic uint64_t last;     /* ticks of the last launch */
     _Atomic uint64_t batch;    /* number of the open batch */
     _Atomic unsigned note_count;
-    struct estimate_note notes[METER_NOTES];
+    struct lane_note notes[METER_NOTES];
     /* the holder of the meter */
     CUstream stream;
     struct timeline *timeline;
@@ -79,7 +84,7 @@ struct meter {
     uint64_t open, waiting;   /* masks of lanes with an open batch, with closed ones */
     uint64_t drains;          /* … of those that had run dry when a wait for an event ended, as last seen */
     unsigned pending;         /* closed batches that are not measured yet */
-    struct weir_stats_device *stats;
+    struct weir_stats_device *_Atomic stats; /* set anew at each slow launch, for the page may be replaced */
     struct lane lanes[METER_LANES];
     struct batch batches[METER_BATCHES];
     struct batch *free_batches;

@@ -22,6 +22,34 @@ static void raise(_Atomic uint64_t *word, uint64_t value)
         ;
 }
 
+/* Notes that their writers have counted and not finished yet are left out; the next batch may get them. */
+static void take_notes(struct lane *lane, struct batch *batch)
+{
+    unsigned count = atomic_load_explicit(&lane->note_count, memory_order_relaxed);
+    batch->note_count = 0;
+    for (unsigned i = 0; i < count && i < METER_NOTES; i++) {
+        struct lane_note *note = &lane->notes[i];
+        struct estimate *estimate = atomic_exchange_explicit(&note->estimate, NULL, memory_order_acquire);
+        uint64_t charged = atomic_load_explicit(&note->charged, memory_order_relaxed);
+        if (estimate)
+            batch->notes[batch->note_count++] = (struct estimate_note){estimate, charged};
+    }
+}
+
+void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
+{
+    struct batch *batch = lane->open;
+    uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
+    int64_t launches = (int64_t)ticket >> TICKET_BITS;
+    batch->charged = lane->granted - ticket_left(ticket);
+    batch->launches = launches > 0 ? (uint32_t)launches : 0;
+    atomic_fetch_add_explicit(&meter->stats->launches, batch->launches, memory_order_relaxed);
+    meter_charge(meter, -ticket_left(ticket), batch->terms.limit, now);
+    take_notes(lane, batch);
+    lane->open = NULL;
+    meter->open &= ~lane_bit(meter, lane);
+}
+
 void meter_settle_unmeasured(struct meter *meter, struct batch *batch)
 {
     count_gpu_time(meter, batch->charged);

@@ -21,12 +21,13 @@ from limiter.pages import ControlDevice, ControlPage, StatsPage, read_stats, uui
 from limiter.writer import create_control, create_stats, update_control
 from simgpu.machines import simulate
 
+from . import variant
 from .pacer import build as build_pacer
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCES = ROOT / "limiter/src"
-LIBRARY = ROOT / "limiter/libweir.so"
+LIBRARY = variant.LIBRARY
 MIB = 1 << 20
 
 Compile = Callable[..., Path]
@@ -52,6 +53,7 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
             target.parent.mkdir(exist_ok=True)
             includes = [f"-isystem{path}" for path in hatch_build.include_directories()]
             command = [*hatch_build.compiler(), *hatch_build.COMMON, "-Werror", "-pthread", f"-I{SOURCES}"]
+            command += variant.flags(variant.SANITIZER)
             command += [*includes, "-o", str(target), str(PROGRAMS / f"{name}.c")]
             command += [str(SOURCES / source) for source in sources]
             result = subprocess.run([*command, *flags, "-ldl"], capture_output=True, text=True, check=False)
@@ -149,7 +151,10 @@ class Machine:
 
     def inside(self, slice_: Slice | None) -> dict[str, str]:
         """The environment of a program in a slice, or with the limiter loaded and no slice."""
-        limited = {"LD_PRELOAD": str(LIBRARY), **({"WEIR_SLICE_DIR": str(slice_.path)} if slice_ else {})}
+        limited = {
+            "LD_PRELOAD": variant.preload(LIBRARY),
+            **({"WEIR_SLICE_DIR": str(slice_.path)} if slice_ else {}),
+        }
         return {**os.environ, **self.environment, **limited}
 
     def start(
@@ -178,6 +183,7 @@ class Machine:
 def machine(tmp_path: Path, compile_program: Compile) -> Iterator[Machine]:
     """A machine with two simulated H200s."""
     state = Path("/dev/shm") / f"weir-limiter-{os.getpid()}-{tmp_path.name}"
-    environment = {**simulate("h200:2").environment, "SIMGPU_STATE": str(state)}
+    simulated = simulate("h200:2", libraries=variant.DRIVERS).environment
+    environment = {**simulated, **variant.ENVIRONMENT, "SIMGPU_STATE": str(state)}
     yield Machine(environment, compile_program)
     state.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import pytest
 
 from limiter.pages import ControlDevice
 
+from . import variant
 from .conftest import LIBRARY, MIB, Compile, Machine, MakeSlice
 
 CONTEXT = 518 * MIB
@@ -33,7 +34,7 @@ def test_a_context_for_graphics_is_charged(
     flags = ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
     driver = compile_program("graphics_driver", output="graphics/libcuda.so.1", flags=flags)
     slice_ = make_slice(ControlDevice(uuid=bytes(16), memory_limit=limit, context_bytes=CONTEXT))
-    environment = {"LD_PRELOAD": str(LIBRARY), "WEIR_SLICE_DIR": str(slice_.path)}
+    environment = {"LD_PRELOAD": variant.preload(LIBRARY), "WEIR_SLICE_DIR": str(slice_.path)}
     program = subprocess.Popen(
         [sys.executable, "-c", CREATE, function],
         env={**os.environ, **environment, "LD_LIBRARY_PATH": str(driver.parent)},

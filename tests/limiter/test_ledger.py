@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+
+import pytest
+
+import hatch_build
 from limiter.pages import ControlDevice
 
+from . import variant
 from .conftest import Compile, MakeSlice, Run
 
 CARD = ControlDevice(uuid=bytes(16))
@@ -27,3 +33,16 @@ def test_a_storm_of_kills_leaves_the_sum_equal_to_what_the_living_hold(
     result = run(program, "300", environment={"WEIR_SLICE_DIR": str(slice_.path)})
     assert int(result.stdout) > 50  # some were killed before they had a slot
     assert slice_.stats.devices[0].peak_bytes <= 256 << 20
+
+
+def test_threads_of_a_storm_have_no_data_race(
+    compile_program: Compile, make_slice: MakeSlice, run: Run
+) -> None:
+    command = [*hatch_build.compiler(), "-print-file-name=libtsan.so"]
+    if subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "libtsan.so":
+        pytest.skip("this compiler has no libtsan.so")
+    flags = ("-fsanitize=thread",)
+    sources = ("ledger.c", *LEDGER)
+    program = compile_program("ledger_storm", output="ledger_storm-thread", sources=sources, flags=flags)
+    slice_ = make_slice(CARD)
+    run(program, "30", environment={**variant.OPTIONS, "WEIR_SLICE_DIR": str(slice_.path)})

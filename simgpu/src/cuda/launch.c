@@ -14,7 +14,7 @@
 
 static void spend_host_cost(void)
 {
-    static int costs = -1;
+    static _Atomic int costs = -1;
     if (costs < 0) {
         const char *setting = getenv("SIMGPU_HOST_COSTS");
         costs = setting && strcmp(setting, "1") == 0;

@@ -60,16 +60,18 @@ static bool told(int wait_ms)
     return poll(&input, 1, wait_ms) > 0;
 }
 
+#define EXITING 4 /* PF_EXITING of the kernel: its mappings, and with them its slot, may be gone already */
+
 static bool is_alive(unsigned pid)
 {
     char path[64], state = 'Z';
+    unsigned flags = EXITING;
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     FILE *file = fopen(path, "r");
-    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 'Z';
+    bool read = file && fscanf(file, "%*d (%*[^)]) %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2;
     if (file)
         fclose(file);
-    return state != 'Z' && state != 'X';
+    return read && state != 'Z' && state != 'X' && !(flags & EXITING);
 }
 
 #define NVML(symbol) ((__typeof__(&symbol))dlsym(library, #symbol))

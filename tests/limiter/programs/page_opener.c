@@ -46,6 +46,7 @@ static void child(const char *directory)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IONBF, 0); /* a child must not print its parent's lines again */
     for (int i = 1; i < argc; i++) {
         int status;
         pid_t pid = fork();
