@@ -1,9 +1,9 @@
 """Builds the limiter and the simulated GPU with sanitizers and runs the limiter's tests on them.
 
-One round with AddressSanitizer and UndefinedBehaviorSanitizer, one with ThreadSanitizer. The tests' own programs
-are compiled with the same sanitizer (tests/limiter/variant.py), so its runtime comes first in each process, and
-what it reports ends the program with an error that a test sees. What runs at the first lookup of a process is
-left as it is: a sanitizer looks its own functions up while it sets itself up, and cannot be called yet.
+One round with AddressSanitizer and UndefinedBehaviorSanitizer, one with ThreadSanitizer. The tests' own
+programs are compiled with the same sanitizer (tests/limiter/variant.py), so its runtime comes first in each
+process, and what it reports ends the program with an error that a test sees. What runs at the first lookup of
+a process is left as it is: a sanitizer looks its own functions up while it sets itself up, and is not ready.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ TESTS = (
     "host_program",
     "control_page",
     "storm",
+    "ledger",
+    "fuzz",
+    "pacing_programs",
 )
-TESTS += ("ledger", "fuzz", "pacing_programs")
 # A sanitizer's own threads and handlers are there, which is what this test looks for.
 NOT_HERE = {"thread": "not nothing_of_the_process"}
 
@@ -66,17 +68,8 @@ def main() -> int:
             if artifact.output.endswith((".so", ".so.1")):
                 build(artifact, sanitizer)
         tests = [f"tests/limiter/test_{name}.py" for name in TESTS]
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "--timeout",
-            "600",
-            "-k",
-            NOT_HERE.get(sanitizer, ""),
-            *tests,
-        ]
+        pytest = [sys.executable, "-m", "pytest", "-q", "--timeout", "600"]
+        command = [*pytest, "-k", NOT_HERE.get(sanitizer, ""), *tests]
         environment = {**os.environ, variant.SETTING: sanitizer}
         failed |= subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     return failed

@@ -45,10 +45,9 @@ def test_a_signal_handler_that_allocates_waits_for_nobody_and_may_jump_out_of_a_
 ) -> None:
     slice_ = make_slice(ControlDevice(uuid=UUID, memory_limit=2048 * MIB))
     machine.environment["LD_LIBRARY_PATH"] = str(null_driver)
-    process = machine.start(slice_, way, "1", name="handlers")
-    output, errors = process.communicate(timeout=30)
+    process = machine.start(slice_, way, "50", name="handlers")
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert int(output) > 10
     assert way == "jump" or slice_.stats.devices[0].peak_bytes <= 4 * MIB
 
 

@@ -20,7 +20,7 @@ OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:handle_sigbus=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1:die_after_fork=0:handle_sigbus=0"
-    ":report_signal_unsafe=0:report_thread_leaks=0",  # a handler of the tests jumps; a fork leaves its threads
+    ":report_signal_unsafe=0:report_thread_leaks=0",  # a test's handler jumps; a fork leaves its threads
 }
 
 
