@@ -18,23 +18,28 @@ uint64_t weir_coarse_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+void weir_control_copy(const struct weir_slice *slice, uint32_t device, struct weir_control_device *out)
+{
+    const char *source = (const char *)slice->control + slice->control_header;
+    size_t known = offsetof(struct weir_control_device, reserved);
+    size_t length = slice->control_stride < known ? slice->control_stride : known;
+    memcpy(out, source + (size_t)device * slice->control_stride, length);
+    memset((char *)out + length, 0, known - length);
+}
+
 static uint32_t read_whole(const struct weir_slice *slice, uint32_t device, struct weir_control_device *out,
                            uint32_t *policy)
 {
-    const char *source = (const char *)slice->control + slice->control_header;
-    source += (size_t)device * slice->control_stride;
-    size_t known = offsetof(struct weir_control_device, reserved);
-    size_t length = slice->control_stride < known ? slice->control_stride : known;
     uint32_t before = 0;
-    if (out)
-        memset((char *)out + length, 0, known - length);
     for (int tries = 0; tries < READ_TRIES; tries++) {
         before = weir_control_sequence(slice);
         if (out)
-            memcpy(out, source, length);
+            weir_control_copy(slice, device, out);
         if (policy)
             *policy = slice->control->policy;
         atomic_thread_fence(memory_order_acquire);
+        if (out && atomic_load_explicit(&slice->own->control.replaced, memory_order_relaxed))
+            *out = slice->own->kept[device]; /* the page was cut short, and 0 is no limit */
         bool whole = !(before & 1) || before == atomic_load_explicit(&slice->own->torn, memory_order_relaxed);
         if (whole && atomic_load_explicit(&slice->control->sequence, memory_order_relaxed) == before)
             return before;

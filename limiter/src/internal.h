@@ -26,14 +26,16 @@ struct weir_mapping {
     size_t size;
     dev_t device; /* with `file`: which file it is */
     ino_t file;
+    _Atomic bool replaced; /* by private memory, for the file was cut short */
 };
 
 struct weir_own {
     struct weir_mapping control;
     struct weir_mapping stats;
+    struct weir_control_device kept[WEIR_MAX_DEVICES]; /* the control page as it was when it was mapped */
     _Atomic int slot;      /* WEIR_NO_SLOT until claimed */
     _Atomic uint32_t torn; /* odd sequence of a write of the control page that nobody ends */
-    _Atomic bool lost;     /* a page was cut short: what is mapped in its place is nobody else's */
+    _Atomic bool lost;     /* one of the pages is replaced: nothing may be charged */
 };
 
 #define WEIR_NO_SLOT (-1)
@@ -41,6 +43,8 @@ struct weir_own {
 /* Maps and checks both pages; out->own is the caller's. On failure says what is wrong, and nothing stays mapped. */
 const char *weir_map_pages(struct weir_slice *out);
 void weir_unmap_pages(struct weir_own *own);
+/* A device's control fields as they stand; those that an older page does not have read as 0. */
+void weir_control_copy(const struct weir_slice *slice, uint32_t device, struct weir_control_device *out);
 /* Opens the stats page that is mapped; −1 with errno, also where another has taken its place. */
 int weir_open_stats(const struct weir_slice *slice);
 
@@ -48,7 +52,7 @@ enum weir_page_change { WEIR_PAGE_SAME, WEIR_PAGE_GONE, WEIR_PAGE_REPLACED, WEIR
 /* What has become of the file that was mapped under this name. */
 enum weir_page_change weir_page_change(const char *name, const struct weir_mapping *mapping);
 /* Puts private memory, all 0, where the page was. Safe in a signal handler. */
-bool weir_mapping_replace(const struct weir_mapping *mapping);
+bool weir_mapping_replace(struct weir_mapping *mapping);
 
 const char *weir_slice_directory(void);
 

@@ -95,8 +95,9 @@ enum weir_page_change weir_page_change(const char *name, const struct weir_mappi
     return file.st_size < (off_t)mapping->size ? WEIR_PAGE_CUT : WEIR_PAGE_SAME;
 }
 
-bool weir_mapping_replace(const struct weir_mapping *mapping)
+bool weir_mapping_replace(struct weir_mapping *mapping)
 {
+    atomic_store(&mapping->replaced, true);
     return mmap(mapping->start, mapping->size, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
@@ -168,5 +169,7 @@ const char *weir_map_pages(struct weir_slice *out)
     }
     if (wrong)
         weir_unmap_pages(own);
+    for (uint32_t device = 0; !wrong && device < out->device_count; device++)
+        weir_control_copy(out, device, &own->kept[device]);
     return wrong;
 }

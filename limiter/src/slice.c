@@ -72,6 +72,7 @@ static const char *map_into(unsigned place)
     atomic_store(&owns[place].slot, WEIR_NO_SLOT);
     atomic_store(&owns[place].lost, false);
     atomic_store(&owns[place].torn, 0);
+    memset(owns[place].kept, 0, sizeof owns[place].kept);
     return weir_map_pages(&slices[place]);
 }
 
@@ -120,7 +121,7 @@ bool weir_refusing(void)
 
 /* ---- pages that are replaced ---- */
 
-static bool lose(struct weir_own *own, const struct weir_mapping *mapping)
+static bool lose(struct weir_own *own, struct weir_mapping *mapping)
 {
     atomic_store(&own->lost, true); /* first: nothing may be charged to memory of our own */
     if (own == &owns[atomic_load(&newest)])
@@ -146,15 +147,10 @@ bool weir_slice_lost(const void *address)
 
 static bool same_cards(const struct weir_slice *a, const struct weir_slice *b)
 {
-    if (a->device_count != b->device_count)
-        return false;
-    for (uint32_t device = 0; device < a->device_count; device++) {
-        const char *one = (const char *)a->control + a->control_header + device * (size_t)a->control_stride;
-        const char *other = (const char *)b->control + b->control_header + device * (size_t)b->control_stride;
-        if (memcmp(one, other, sizeof(((struct weir_control_device *)0)->uuid)) != 0)
+    for (int device = 0; device < WEIR_MAX_DEVICES; device++) /* none has a UUID of 0 */
+        if (memcmp(a->own->kept[device].uuid, b->own->kept[device].uuid, sizeof a->own->kept[0].uuid) != 0)
             return false;
-    }
-    return true;
+    return a->device_count == b->device_count;
 }
 
 /* The process's slot and charges in the pages that replace `old`. False: no slot there. */
@@ -164,7 +160,7 @@ static bool move_in(struct weir_slice *fresh, const struct weir_slice *old)
     int slot = atomic_load(&old->own->slot);
     if (slot == WEIR_NO_SLOT)
         return true; /* it takes one when it needs one */
-    if (same && !atomic_load(&old->own->lost)) {
+    if (same && !atomic_load(&old->own->stats.replaced)) {
         atomic_store(&fresh->own->slot, slot);
         return true;
     }
@@ -174,18 +170,24 @@ static bool move_in(struct weir_slice *fresh, const struct weir_slice *old)
     return slot >= 0;
 }
 
+/* What has become of a page; one that was cut short is let go before anybody runs into it. */
+static bool is_replaced(const char *name, struct weir_own *own, struct weir_mapping *mapping)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    enum weir_page_change change = weir_page_change(name, mapping);
+    if (change == WEIR_PAGE_CUT && !atomic_load(&mapping->replaced))
+        lose(own, mapping);
+    if (atomic_load(&mapping->replaced))
+        weir_complain(&said, "weir: %s/%s: cut short; GPU memory is refused until it is made anew", directory, name);
+    return change == WEIR_PAGE_REPLACED;
+}
+
 static void look(void)
 {
     unsigned next = atomic_load(&newest) + 1;
     struct weir_own *own = &owns[next - 1];
-    enum weir_page_change control = weir_page_change("control", &own->control);
-    enum weir_page_change stats = weir_page_change("rw/stats", &own->stats);
-    if (control == WEIR_PAGE_CUT && !atomic_load(&own->lost))
-        lose(own, &own->control);
-    if (stats == WEIR_PAGE_CUT && !atomic_load(&own->lost))
-        lose(own, &own->stats);
-    bool replaced = control == WEIR_PAGE_REPLACED || stats == WEIR_PAGE_REPLACED;
-    if (next == ATTACHMENTS || !(replaced || atomic_load(&own->lost)) || map_into(next) != NULL)
+    bool control = is_replaced("control", own, &own->control), stats = is_replaced("rw/stats", own, &own->stats);
+    if (next == ATTACHMENTS || !(control || stats || atomic_load(&own->lost)) || map_into(next) != NULL)
         return;
     if (!same_cards(&slices[next - 1], &slices[next]) || !move_in(&slices[next], &slices[next - 1])) {
         weir_unmap_pages(&owns[next]);

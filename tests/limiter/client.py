@@ -13,7 +13,7 @@ class Client:
     def __init__(self, machine: Machine, slice_: Slice, *steps: tuple[str, ...]) -> None:
         commands = [command for step in steps for command in (*step, "wait")]
         self.process = machine.start(slice_, *commands)
-        self._output: list[str] = []
+        self.errors = ""
         self.told = self._read()
 
     def _read(self) -> list[str]:
@@ -33,7 +33,7 @@ class Client:
         return self._read()[1:]  # the first is of the wait that has ended
 
     def end(self) -> int:
-        self.process.communicate("x", timeout=30)
+        _, self.errors = self.process.communicate("x", timeout=30)
         return self.process.returncode
 
 

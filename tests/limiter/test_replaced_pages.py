@@ -48,20 +48,28 @@ def test_a_page_that_is_cut_short_ends_nobody_and_refuses_memory(
     assert client.end() == 0
 
 
+@pytest.mark.parametrize("page", ["rw/stats", "control"])
 def test_a_page_that_is_made_anew_after_it_was_cut_has_what_everybody_holds(
-    machine: Machine, slice_: Slice
+    machine: Machine, slice_: Slice, page: str
 ) -> None:
     steps = ((*OPEN, f"alloc:{300 * MIB}"), ("info",), ("info", f"alloc:{1100 * MIB}"), ("free:1",))
     client = Client(machine, slice_, *steps)
-    os.truncate(slice_.path / "rw/stats", 0)
+    os.truncate(slice_.path / page, 0)
+    look_again()
     client.go_on()
-    remake_stats(slice_)
+    if page == "control":
+        create_control(slice_.path / page, slice_.control)
+    else:
+        remake_stats(slice_)
     look_again()
     assert client.go_on() == [OK, OK]
     await_held(slice_, CONTEXT + 1400 * MIB)
     assert client.go_on() == [OK]
     await_held(slice_, CONTEXT + 300 * MIB)
     assert client.end() == 0
+    assert client.errors == (
+        f"weir: {slice_.path}/{page}: cut short; GPU memory is refused until it is made anew\n"
+    )
 
 
 @pytest.mark.parametrize("in_between", ["deleted", "only replaced"])
