@@ -18,6 +18,7 @@ from deviceplugin import findings
 from deviceplugin.findings import FAIL, NOTE, OK, Finding
 from weir.errors import NoGpuError, UsageError, WeirError
 from weir.nvml import Nvml
+from weir.options import box_options
 from weir.roots import box_root
 from weir.simulation import open_nvml
 
@@ -67,8 +68,7 @@ def lines(found: Iterable[Finding]) -> Iterable[str]:
 
 
 @click.command()
-@click.option("--simulate", metavar="MACHINE", envvar="WEIR_SIMULATE", help="A simulated machine, as h200.")
-@click.option("--root", type=click.Path(path_type=Path), help="Where slices are kept.")
+@box_options
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(simulate: str | None, root: Path | None, as_json: bool) -> None:
     """Say whether slices can be held here, and what to do if not."""

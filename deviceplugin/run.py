@@ -27,6 +27,7 @@ from limiter import library_path
 from limiter.slices import Identity, create, first_control, observe, observe_one, remove, slices_root, sweep
 from weir.errors import HostError, UsageError
 from weir.nvml import Gpu, Nvml
+from weir.options import box_options
 from weir.roots import make_box_root
 from weir.simulation import open_nvml
 
@@ -162,8 +163,7 @@ def refuse_nesting(environment: Mapping[str, str]) -> None:
     show_default=True,
     help="Calls that take memory which cannot be accounted for: count them, or refuse them.",
 )
-@click.option("--simulate", metavar="MACHINE", envvar="WEIR_SIMULATE", help="A simulated machine, as h200.")
-@click.option("--root", type=click.Path(path_type=Path), help="Where slices are kept.")
+@box_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run(

@@ -25,6 +25,7 @@ from exporter.server import application
 from exporter.sources import open_sources
 from weir import __version__
 from weir.errors import HostError, UsageError
+from weir.options import box_options
 
 _LISTEN = re.compile(r"(?P<host>[^\[\]:\s]*|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _SHUTDOWN_SECONDS = 3.0
@@ -95,8 +96,7 @@ async def serve(collection: Collection, host: str | None, port: int) -> None:
 
 @click.command()
 @click.option("--listen", default=":9840", show_default=True, help="Address; port 0 takes any free one.")
-@click.option("--simulate", metavar="MACHINE", help="Read the cards of a simulated machine, as h200.")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the slice directories are.")
+@box_options
 @click.option(
     "--period",
     type=click.FloatRange(0.05, 60),

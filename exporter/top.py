@@ -23,6 +23,7 @@ from exporter.snapshot import Snapshot
 from exporter.sources import open_sources
 from exporter.top_view import view
 from weir import __version__
+from weir.options import box_options
 
 _PLAIN_WIDTH = 120  # of a pipe or a file, where there is no width to ask for
 _FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough to wait for
@@ -31,8 +32,7 @@ _FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One snapshot as JSON.")
 @click.option("--once", is_flag=True, help="The table once, also on a terminal.")
-@click.option("--simulate", metavar="MACHINE", help="Read the cards of a simulated machine, as h200.")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the slice directories are.")
+@box_options
 @click.option(
     "--interval",
     type=click.FloatRange(0.1, 60),

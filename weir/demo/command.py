@@ -25,6 +25,7 @@ from weir.demo.show import Show
 from weir.demo.view import final
 from weir.errors import NoGpuError, WeirError
 from weir.nvml import DriverNvml
+from weir.options import box_options
 from weir.simulation import simulated_machine
 
 PORT = 9840
@@ -85,9 +86,8 @@ def free_port(preferred: int) -> int:
 @click.option(
     "--seconds", type=click.FloatRange(4, 600), default=12.0, show_default=True, help="How long to measure."
 )
-@click.option("--simulate", metavar="MACHINE", help="Use a simulated card; without a GPU: h200.")
+@box_options
 @click.option("--gpu", metavar="N", help="Use this card.")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the slice directories are.")
 def demo(seconds: float, simulate: str | None, gpu: str | None, root: Path | None) -> int:
     """Hold three slices on one GPU and judge the result. Exits with 1 if the numbers are off.
 
