@@ -30,6 +30,7 @@ from exporter.server import application
 from exporter.slices import SlicesCollector
 from exporter.snapshot import GpusReading, GpuState, Snapshot
 from limiter import slices
+from limiter.identity import Identity, Share
 from limiter.pages import ControlDevice, ControlPage, uuid_bytes
 from weir.nvml import Gpu, GpuReading
 
@@ -59,8 +60,8 @@ class Fixed:
 def make_slices(root: Path, count: int) -> list[int]:
     locks = []
     for number in range(count):
-        share = slices.Share(UUID, 0, 1 << 30, 100, 100)
-        identity = slices.Identity(
+        share = Share(UUID, 0, 1 << 30, 100, 100)
+        identity = Identity(
             f"slice-{number}",
             number + 1,
             time.time(),

@@ -1,19 +1,50 @@
 """Whether one more slice fits on its cards, beside the slices that live and the programs outside of any.
 
-Pure. A slice that asked for memory has it promised, used or not; one that did not counts with what it uses
+A slice that asked for memory has it promised, used or not; one that did not counts with what it uses
 now. What NVML shows beyond the living slices (other users, programs without the limiter) is taken as gone.
+Pure, but for the lock under which it is asked and answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from deviceplugin.office import open_lock
 from limiter import layout
-from limiter.slices import Observation, Share
-from weir.errors import DoesNotFitError
+from limiter.identity import Share
+from limiter.slices import Observation
+from weir.errors import DoesNotFitError, HostError
 from weir.nvml import Gpu
 from weir.units import format_bytes
+
+_ADMISSION_SECONDS = 10.0  # an admission takes milliseconds; its holder may be stopped by a debugger
+
+
+@contextlib.contextmanager
+def admission(box: Path) -> Iterator[None]:
+    """One admission at a time. Raises HostError where another one does not end."""
+    descriptor = open_lock(box / "admission.lock")
+    try:
+        deadline = time.monotonic() + _ADMISSION_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise HostError(
+                        f"{box}/admission.lock: another weir run or weir set holds it and does not go on"
+                    ) from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +63,25 @@ class _Taken:
     cores: int
 
 
-def room(gpu: Gpu, card_used: int, slices: Iterable[Observation]) -> Room:
-    """What is left on a card of which NVML says that `card_used` bytes are used."""
-    taken = [_taken(one, gpu.uuid) for one in slices if one.state in ("live", "orphan")]
+def room(gpu: Gpu, card_used: int, slices: Iterable[Observation], *, leaving: Path | None = None) -> Room:
+    """What is left on a card of which NVML says that `card_used` bytes are used.
+
+    `leaving`: a slice whose promise is about to be given up for another.
+    """
+    alive = [one for one in slices if one.state in ("live", "orphan")]
+    taken = [_taken(one, gpu.uuid, kept=one.path != leaving) for one in alive]
     outside = max(0, card_used - sum(one.used for one in taken))
     left = gpu.capacity - outside - sum(one.promised for one in taken)
     return Room(gpu, max(0, left), max(0, layout.FULL_CORES - sum(one.cores for one in taken)))
 
 
-def _taken(one: Observation, uuid: str) -> _Taken:
+def _taken(one: Observation, uuid: str, *, kept: bool) -> _Taken:
     if one.identity is None or one.stats is None:
         return _Taken(0, 0, 0)
     for share, stats in zip(one.identity.devices, one.stats.devices, strict=True):
         if share.uuid == uuid:
+            if not kept:
+                return _Taken(0, stats.used, 0)
             promised = stats.used if share.promised_bytes is None else share.promised_bytes
             return _Taken(promised, stats.used, share.guarantee_bp)
     return _Taken(0, 0, 0)

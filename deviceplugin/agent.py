@@ -10,19 +10,24 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from deviceplugin import reconcile, slots
+from deviceplugin.appetite import Activity, Appetite
 from deviceplugin.contexts import context_bytes
+from deviceplugin.glance import Counters, Glance
 from limiter import layout, writer
+from limiter.identity import Identity
 from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError
 from limiter.slices import Observation, observe, sweep
 from weir.nvml import Nvml
 
 MS = 1_000_000
 RECONCILE_EVERY = 1_000 * MS
+TICK = 100 * MS
+GLANCE = 5 * MS
 SLOT_LIFE = 1_000 * MS  # ten ticks: a slow agent loses no slot, a dead one blocks nobody for longer
 UNACCOUNTED_LIFE = 5_000 * MS
 
@@ -47,43 +52,98 @@ class Agent:
         self._box = box
         self._nvml = nvml
         self._clock = clock
-        self._activity: slots.Activity[Key] = slots.Activity()
+        self._activity: Activity[Key] = Activity()
+        self._appetite: Appetite[Key] = Appetite()
+        self._turns: dict[Key, slots.Turn] = {}
         self._figures = Figures()
+        self._resting = Glance()
+        self._next = 0
 
-    def tick(self) -> None:
-        """Look at every slice once and write what has changed for it. Raises what NVML raises."""
+    def tick(self) -> float:
+        """Look at every slice, if it is time or one that rested returned; write what has changed.
+
+        Returns the seconds until it wants to be asked again. Raises what NVML raises.
+        """
         now = self._clock()
+        if now < self._next and not self._resting.moved():
+            return GLANCE / 1e9
+        self._look(now)
+        self._next = now + TICK
+        return (GLANCE if self._resting else TICK) / 1e9
+
+    def hurry(self) -> None:
+        """Look at the next tick whatever the time: somebody changed what a slice was promised."""
+        self._next = 0
+
+    def close(self) -> None:
+        """Let go of the pages that are watched."""
+        self._resting.watch({})
+
+    def _look(self, now: int) -> None:
         if now - self._figures.at >= RECONCILE_EVERY:
             self._figures.at = now
             sweep(self._box)
             self._reconcile()
         found = [one for one in observe(self._box, processes=False) if one.control and one.stats]
-        turns = self._turns(found, now)
+        cards: dict[str, list[slots.Tenant[Key]]] = defaultdict(list)
         for one in found:
-            self._write(one, turns, now)
+            for uuid, tenant in self._tenants(one, now):
+                cards[uuid].append(tenant)
+        self._forget({tenant.key for card in cards.values() for tenant in card})
+        self._turns = {key: turn for card in cards.values() for key, turn in slots.plan(card).items()}
+        for one in found:
+            self._write(one, now)
+        lent = [card for card in cards.values() if any(slots.borrows(one, self._turns) for one in card)]
+        resting = {one.key[0] for card in lent for one in card if not one.busy}
+        self._resting.watch(
+            {
+                one.path: [_counters(card) for card in one.stats.devices]
+                for one in found
+                if one.stats and one.path in resting
+            }
+        )
 
-    def _turns(self, found: list[Observation], now: int) -> dict[Key, slots.Turn]:
-        cards: dict[bytes, list[slots.Tenant[Key]]] = defaultdict(list)
-        for key, control, page, stats in _devices(found):
-            busy = self._activity.busy(key, stats.launches, stats.waiting, stats.longest_kernel, now)
-            limit = control.core_limit  # not what is in force: a loan must not lead to a larger one
-            burst = page.policy == layout.Policy.BURST
-            cards[control.uuid].append(slots.Tenant(key, limit, busy, burst, stats.longest_kernel))
-        self._activity.forget({tenant.key for card in cards.values() for tenant in card})
-        return {key: turn for card in cards.values() for key, turn in slots.plan(card).items()}
-
-    def _write(self, one: Observation, turns: Mapping[Key, slots.Turn], now: int) -> None:
-        page = one.control
-        if page is None:
+    def _tenants(self, one: Observation, now: int) -> Iterator[tuple[str, slots.Tenant[Key]]]:
+        """What each of a slice's cards knows it as."""
+        if one.identity is None or one.stats is None:
             return
-        devices = []
-        for index, control in enumerate(page.devices):
+        for index, (share, stats) in enumerate(zip(one.identity.devices, one.stats.devices, strict=True)):
             key = (one.path, index)
-            device = with_turn(control, turns.get(key, slots.Turn()), now)
+            longest = stats.longest_kernel
+            cut = slots.cut_share(self._turns.get(key, slots.Turn()), share.cores_bp)
+            yield (
+                share.uuid,
+                slots.Tenant(
+                    key,
+                    share.cores_bp,
+                    busy=self._activity.busy(key, _counters(stats), longest, now),
+                    burst=one.identity.policy == "burst",
+                    longest=longest,
+                    fills=self._appetite.fills(key, stats.gpu_time, cut, longest, now),
+                    priority=one.identity.priority,
+                    frame=one.identity.frame_ms * MS,
+                ),
+            )
+
+    def _forget(self, keep: set[Key]) -> None:
+        """Whoever is gone and comes back under the same name starts anew."""
+        self._activity.forget(keep)
+        self._appetite.forget(keep)
+
+    def _write(self, one: Observation, now: int) -> None:
+        page = one.control
+        if page is None or one.identity is None:
+            return
+        wanted = promised(page, one.identity)
+        devices = []
+        for index, control in enumerate(wanted.devices):
+            key = (one.path, index)
+            device = with_turn(control, self._turns.get(key, slots.Turn()), now)
             devices.append(with_figures(device, self._figures, key, now))
-        if tuple(devices) != page.devices:
+        wanted = replace(wanted, devices=tuple(devices))
+        if wanted != page:
             with contextlib.suppress(PageError):  # removed meanwhile, or not ours to repair
-                writer.update_control(one.path / "control", replace(page, devices=tuple(devices)))
+                writer.update_control(one.path / "control", wanted)
 
     def _reconcile(self) -> None:
         before = {one.path: one.stats for one in observe(self._box)}
@@ -114,6 +174,21 @@ class Agent:
         known = {**self._figures.contexts, **agreed}
         self._figures.contexts = {key: known[key] for key in known.keys() & self._figures.unaccounted.keys()}
         self._figures.candidates = costs
+
+
+def promised(page: ControlPage, identity: Identity) -> ControlPage:
+    """The page with the limits that slice.json says now. Where no memory was asked, its limit stays."""
+    pairs = zip(page.devices, identity.devices, strict=True)
+    devices = (
+        replace(
+            control,
+            memory_limit=control.memory_limit if share.promised_bytes is None else share.promised_bytes,
+            core_limit=share.cores_bp,
+            core_guarantee=share.guarantee_bp,
+        )
+        for control, share in pairs
+    )
+    return replace(page, devices=tuple(devices), policy=layout.Policy[identity.policy.upper()])
 
 
 def with_turn(control: ControlDevice, turn: slots.Turn, now: int) -> ControlDevice:
@@ -150,14 +225,9 @@ def with_figures(control: ControlDevice, figures: Figures, key: Key, now: int) -
     )
 
 
+def _counters(stats: DeviceStats) -> Counters:
+    return stats.launches, stats.last_launch, stats.waiting
+
+
 def _renewed(deadline: int, now: int, life: int) -> int:
     return deadline if now + life // 2 < deadline <= now + life else now + life
-
-
-def _devices(
-    found: list[Observation],
-) -> Iterator[tuple[Key, ControlDevice, ControlPage, DeviceStats]]:
-    for one in found:
-        if one.control and one.stats:
-            for index, pair in enumerate(zip(one.control.devices, one.stats.devices, strict=True)):
-                yield (one.path, index), pair[0], one.control, pair[1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from deviceplugin.contexts import context_bytes
 from limiter import layout
-from limiter.slices import Share
+from limiter.identity import Share
 from weir.errors import NoGpuError, UsageError
 from weir.nvml import Gpu
 from weir.units import format_bytes, parse_cores, parse_memory
@@ -69,15 +69,18 @@ def _share(wanted: Wanted, cores: int | None, gpu: Gpu) -> Share:
     return Share(
         uuid=gpu.uuid,
         index=gpu.index,
-        memory_bytes=None if wanted.memory is None else _memory(wanted.memory, context, gpu),
+        memory_bytes=None if wanted.memory is None else memory_of(wanted.memory, context, gpu),
         cores_bp=cores or layout.FULL_CORES,
         guarantee_bp=cores or 0,
         context_bytes=0 if wanted.memory is None else context,
     )
 
 
-def _memory(text: str, granted: int, gpu: Gpu) -> int:
-    """`granted`: bytes that come on top, for a context that does not count."""
+def memory_of(text: str, granted: int, gpu: Gpu) -> int:
+    """Bytes of `--memory` on this card. Raises UsageError.
+
+    `granted`: bytes that come on top, for a context that does not count.
+    """
     size = parse_memory("--memory", text, gpu.capacity)
     context = context_bytes(gpu.name)
     takes = f"a program's context alone takes {format_bytes(context)} on this card ({gpu.name})"

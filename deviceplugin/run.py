@@ -7,24 +7,24 @@ While the command runs this process stands for the agent's office (office.py).
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from deviceplugin import child
-from deviceplugin.admission import admit, room
+from deviceplugin.admission import admission, admit, room
 from deviceplugin.agent import Agent
 from deviceplugin.cards import Wanted, check_name, choose, default_name, shares
 from deviceplugin.contexts import context_bytes
-from deviceplugin.office import Office, open_lock
+from deviceplugin.office import Office
+from deviceplugin.options import frame_option, parse_frame
 from limiter import library_path
-from limiter.slices import Identity, create, first_control, observe, observe_one, remove, slices_root, sweep
+from limiter.identity import Identity
+from limiter.slices import create, first_control, observe, observe_one, remove, slices_root, sweep
 from weir.errors import HostError, UsageError
 from weir.nvml import Gpu, Nvml
 from weir.options import box_options
@@ -32,7 +32,16 @@ from weir.roots import make_box_root
 from weir.simulation import open_nvml
 
 CONTAINER_SLICE = "/run/weir/slice"  # where a container finds its own
-_ADMISSION_SECONDS = 10.0  # an admission takes milliseconds; its holder may be stopped by a debugger
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a slice is held, beside how much of each card it has."""
+
+    policy: str = "fixed"
+    priority: int = 1
+    frame_ms: int = 0
+    unaccounted: str = "count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +53,12 @@ class Slice:
     lock: int
 
 
-@contextlib.contextmanager
-def admission(box: Path) -> Iterator[None]:
-    """One admission at a time. Raises HostError where another one does not end."""
-    descriptor = open_lock(box / "admission.lock")
-    try:
-        deadline = time.monotonic() + _ADMISSION_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise HostError(
-                        f"{box}/admission.lock: another weir run holds it and does not go on"
-                    ) from None
-                time.sleep(0.01)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def check(wanted: Wanted, gpus: Sequence[Gpu]) -> None:
     """Raise for what no card here could ever give, before anything is made."""
     shares(wanted, choose(wanted.gpu, gpus, {gpu.uuid: gpu.capacity for gpu in gpus}))
 
 
-def make_slice(
-    box: Path, nvml: Nvml, wanted: Wanted, name: str, policy: str, unaccounted: str = "count"
-) -> Slice:
+def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, terms: Terms) -> Slice:
     """Admit and make a slice. Raises UsageError, NoGpuError, DoesNotFitError, HostError."""
     gpus = nvml.gpus()
     with admission(box):
@@ -92,8 +78,10 @@ def make_slice(
             created=time.time(),
             devices=asked,
             container=name,
-            policy=policy,
-            unaccounted=unaccounted,
+            policy=terms.policy,
+            priority=terms.priority,
+            frame_ms=terms.frame_ms,
+            unaccounted=terms.unaccounted,
         )
         contexts = [context_bytes(gpu.name) for gpu in chosen]
         control = first_control(identity, [gpu.capacity for gpu in chosen], contexts)
@@ -149,6 +137,14 @@ def refuse_nesting(environment: Mapping[str, str]) -> None:
     help="fixed: never more than the share; burst: also what busy neighbours leave.",
 )
 @click.option(
+    "--priority",
+    type=click.IntRange(0, 1),
+    default=1,
+    show_default=True,
+    help="0 goes before 1 where both want what nobody was promised.",
+)
+@frame_option
+@click.option(
     "--context",
     "context_counts",
     type=click.Choice(["counted", "free"]),
@@ -173,6 +169,8 @@ def run(
     gpu: str | None,
     name: str | None,
     policy: str,
+    priority: int,
+    frame: str | None,
     context_counts: str,
     unaccounted: str,
     simulate: str | None,
@@ -186,12 +184,13 @@ def run(
     name = check_name(name) if name is not None else default_name(command[0], os.getpid())
     file = child.resolve(command[0], os.environ.get("PATH", os.defpath))
     library_path()
+    terms = Terms(policy, priority, parse_frame(frame) or 0, unaccounted)
     nvml = open_nvml(simulate)
     wanted = Wanted(memory, cores, gpu, context_counts)
     check(wanted, nvml.gpus())
     box = make_box_root(root, simulate)
     mask = child.block()
-    made = make_slice(box, nvml, wanted, name, policy, unaccounted)
+    made = make_slice(box, nvml, wanted, name, terms)
     context.exit(
         supervise(box, nvml, made, lambda environment: child.Child(file, command, environment, mask))
     )

@@ -1,22 +1,26 @@
-"""Who may launch when: cuts a card's time among the slices that are busy on it.
+"""Who may launch when: cuts a card's time among the slices that contend for it.
 
 Pure; times are CLOCK_MONOTONIC nanoseconds, shares are basis points. While one slice is busy there are no
-slots: its own quota holds it, and costs latency least. Where several are, each gets a part of a repeating
-frame:
+slots, and none while all that are busy leave a good part of their shares unused (appetite.py): programs bound
+by their hosts hardly meet on the card, and a slot's closed part would cost them. Their quotas hold them, and
+cost latency least. Where somebody fills his share, each busy slice gets a part of a repeating frame:
 
     capped           its core limit
     capped, burst    and, in proportion to its limit, what capped slices that rest leave idle
     uncapped         an equal part of what nobody was promised, and never less than FLOOR
 
-Where all busy slices were promised theirs, what is left of the frame lengthens their slots: room to make up
-for late wake-ups and drained edges, while the quota still holds the share. A slot of more than was promised
-ends one kernel early, so that what it launched last takes nothing from a promise. A card with only uncapped
-slices has no slots: nobody is promised anything, the driver shares as it does.
+Of what is lent so, slices of priority 0 have all before those of priority 1 have any; what was promised is
+never touched. Where all of them were promised theirs, what is left of the frame lengthens their slots:
+room to make up for late wake-ups and drained edges, while the quota still holds the share. A slot of more
+than was promised ends one kernel early, so that what it launched last takes nothing from a promise. Who has
+the card to himself beside promises that rest gets nearly a whole frame as his slot: what he has in flight
+then ends within a frame of the neighbour's return. A card with only uncapped slices has no slots: the
+driver shares as it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -27,23 +31,28 @@ FRAME = 20 * MS  # 20 and 50 ms held a pair to the same point on an H200; the sh
 LONGEST_FRAME = 200 * MS  # a claim of endless kernels must not make the neighbours wait for seconds
 FRAME_STEP = 10 * MS  # so that a kernel measured a little longer does not move every slot
 GUARD = 100_000  # between two slots that would touch: the last launch of one drains into it
+LONE_GAP = 200_000  # at the end of a frame that one slice has to itself
 OVERHANG = 1 * MS  # how far the last kernel of a slot reaches into the next, at most, without being long
 FLOOR = 100  # 1 %: a slice that nobody owes anything can still end its work
-QUIET = 300 * MS  # a slice without launches for so long is not busy
-LONGEST_QUIET = 3_000 * MS
 
 K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant(Generic[K]):
-    """A slice on one card. `limit` is FULL where it has no cap; `longest` is its longest kernel."""
+    """A slice on one card. `limit` is FULL where it has no cap; `longest` is its longest kernel.
+
+    `fills`: it takes what it is given; `frame`: what it asked for, 0 for nothing.
+    """
 
     key: K
     limit: int
     busy: bool
     burst: bool = False
     longest: int = 0
+    fills: bool = True
+    priority: int = 1
+    frame: int = 0
 
     @property
     def capped(self) -> bool:
@@ -61,50 +70,58 @@ class Turn:
     share: int = 0
 
 
-class Activity(Generic[K]):
-    """Which slices are busy, told by their launch counters from look to look."""
-
-    def __init__(self) -> None:
-        self._seen: dict[K, tuple[tuple[int, int], int]] = {}  # counters, and when they last moved
-
-    def busy(self, key: K, launches: int, waiting: int, longest: int, now: int) -> bool:
-        """Whether the slice launched, or waited to, lately: within QUIET, or twice its longest kernel."""
-        counters = (launches, waiting)
-        before, moved = self._seen.get(key, (counters, now - LONGEST_QUIET))
-        if counters != before:
-            moved = now
-        self._seen[key] = (counters, moved)
-        return now - moved < min(max(QUIET, 2 * longest), LONGEST_QUIET)
-
-    def forget(self, keep: set[K]) -> None:
-        """Drop every slice that is not among `keep`."""
-        self._seen = {key: seen for key, seen in self._seen.items() if key in keep}
-
-
 def plan(tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:
     """The turns of one card's slices; a slice that is not named is held by its quota alone."""
     busy = [one for one in tenants if one.busy]
     if len(busy) == 1:
-        alone = busy[0]
-        return {alone.key: Turn(share=FULL)} if alone.burst and alone.capped else {}
+        return lone(busy[0], tenants)
     if not any(one.capped for one in busy):
         return {}
     share = shares(tenants)
+    changed = {one.key: 0 if share[one.key] == one.limit else share[one.key] for one in busy}
+    if any(one.fills for one in busy):
+        return cut(busy, share, changed)
+    return {one.key: Turn(share=changed[one.key]) for one in busy if changed[one.key]}
+
+
+def lone(alone: Tenant[K], tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:
+    """The turn of the only busy slice: what its neighbours rest from, so that they can have it back."""
+    if alone.capped and not alone.burst:
+        return {}
+    share = FULL if alone.capped else 0
+    if not any(one.capped for one in tenants if one is not alone):
+        return {alone.key: Turn(share=FULL)} if share else {}
+    frame = max(alone.frame or FRAME, min(alone.longest, LONGEST_FRAME))
+    return {alone.key: Turn(frame, 0, frame - LONE_GAP, share)}
+
+
+def cut(busy: Sequence[Tenant[K]], share: Mapping[K, int], changed: Mapping[K, int]) -> dict[K, Turn]:
+    """A slot of a common frame for each, one after another."""
     frame = frame_length(busy, share)
     length = {one.key: slot_length(one, frame, share[one.key]) for one in busy}
     room = frame - GUARD * len(busy)
     if (wanted := sum(length.values())) > room:
         length = {key: part * room // wanted for key, part in length.items()}
     elif all(one.capped and share[one.key] == one.limit for one in busy):
-        length = {key: room * part // sum(share.values()) for key, part in share.items()}
+        total = sum(share[key] for key in length)
+        length = {key: room * share[key] // total for key in length}
     gap = (frame - sum(length.values())) // len(busy)
     turns: dict[K, Turn] = {}
     offset = 0
-    for one in busy:
-        changed = 0 if share[one.key] == one.limit else share[one.key]
-        turns[one.key] = Turn(frame, offset, length[one.key], changed)
-        offset += length[one.key] + gap
+    for key, part in length.items():
+        turns[key] = Turn(frame, offset, part, changed[key])
+        offset += part + gap
     return turns
+
+
+def borrows(one: Tenant[K], turns: Mapping[K, Turn]) -> bool:
+    """Whether it has time now that a resting neighbour would want back."""
+    return one.busy and (turns.get(one.key, Turn()).share > one.limit or not one.capped)
+
+
+def cut_share(turn: Turn, limit: int) -> int:
+    """The share that a slot beside others' stands for; 0 where there is none, or a frame without others."""
+    return (turn.share or limit) if turn.frame - turn.length > LONE_GAP else 0
 
 
 def slot_length(one: Tenant[K], frame: int, share: int) -> int:
@@ -119,14 +136,16 @@ def shares(tenants: Sequence[Tenant[K]]) -> dict[K, int]:
     busy = [one for one in tenants if one.busy]
     promised = sum(one.limit for one in tenants if one.capped)
     idle = sum(one.limit for one in tenants if one.capped and not one.busy)
-    uncapped = [one for one in busy if not one.capped]
-    burst = [one for one in busy if one.capped and one.burst]
-    left = max(0, FULL - promised)
+    first = first_served(busy)
+    uncapped = [one for one in first if not one.capped]
+    burst = [one for one in first if one.capped]
+    later = sum(not one.capped for one in busy) - len(uncapped)
+    left = max(0, FULL - promised - FLOOR * later)
     if not uncapped:
         idle += left if burst else 0
     elif not burst:
         left += idle
-    share = {one.key: one.limit for one in busy if one.capped}
+    share = {one.key: one.limit if one.capped else FLOOR for one in busy}
     weight = sum(one.limit for one in burst)
     share |= {one.key: one.limit + idle * one.limit // weight for one in burst}
     share |= {one.key: max(FLOOR, left // len(uncapped)) for one in uncapped}
@@ -134,8 +153,21 @@ def shares(tenants: Sequence[Tenant[K]]) -> dict[K, int]:
     return {key: part * FULL // total for key, part in share.items()} if total > FULL else share
 
 
-def frame_length(busy: Sequence[Tenant[K]], share: dict[K, int]) -> int:
-    """A frame in which every promised slot holds its slice's longest kernel, within bounds."""
+def first_served(busy: Sequence[Tenant[K]]) -> list[Tenant[K]]:
+    """Those of the first priority among the busy slices that may have what nobody was promised.
+
+    One that could not fill more keeps nobody behind it waiting.
+    """
+    may = [one for one in busy if one.burst or not one.capped]
+    urgent = min(
+        (one.priority for one in may if one.fills), default=min((one.priority for one in may), default=0)
+    )
+    return [one for one in may if one.priority <= urgent]
+
+
+def frame_length(busy: Sequence[Tenant[K]], share: Mapping[K, int]) -> int:
+    """The shortest frame that was asked for in which every promised slot holds its slice's longest kernel."""
+    asked = min((one.frame for one in busy if one.frame), default=FRAME)
     needed = max((one.longest * FULL // share[one.key] for one in busy if one.capped), default=0)
     steps = -(-needed // FRAME_STEP)
-    return min(max(FRAME, steps * FRAME_STEP), LONGEST_FRAME)
+    return min(max(asked, steps * FRAME_STEP if needed > asked else 0), LONGEST_FRAME)

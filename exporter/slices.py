@@ -15,8 +15,9 @@ from pathlib import Path
 
 from exporter.snapshot import REGION_STATES, Claims, Container, Counters, SlicesReading
 from limiter import layout
+from limiter.identity import Identity
 from limiter.pages import ControlDevice, ControlPage, DeviceStats, StatsPage
-from limiter.slices import Identity, Observation, observe
+from limiter.slices import Observation, observe
 
 _NS = 1e-9
 _PUBLISHED = ("live", "orphan")

@@ -245,6 +245,11 @@ def read_stats(path: Path, *, processes: bool = True) -> StatsPage:
         return _with_processes(path, descriptor, header, page) if processes else page
 
 
+def read_layout(path: Path, descriptor: int) -> layout.StatsHeader:
+    """The header of an open stats page, for reading a few fields alone. Raises CorruptPageError."""
+    return header_of(path, layout.StatsHeader, os.pread(descriptor, 4096, 0), layout.STATS_MAGIC, 72)
+
+
 def _stats_page(header: layout.StatsHeader, data: bytes) -> StatsPage:
     offsets = range(header.header_size, len(data), header.device_stride)[: header.device_count]
     raw = [structure(layout.StatsDevice, data, offset, header.device_stride) for offset in offsets]

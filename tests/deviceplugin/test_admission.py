@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from deviceplugin.admission import admit, room
+from limiter.identity import Identity, Share
 from limiter.pages import DeviceStats, StatsPage
-from limiter.slices import Identity, Observation, Share
+from limiter.slices import Observation
 from tests.deviceplugin.fakes import GIB, UUIDS, gpu
 from weir.errors import DoesNotFitError
 

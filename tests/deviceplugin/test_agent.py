@@ -1,12 +1,15 @@
 """One tick of the agent after another, in virtual time, on real slice directories."""
 
 import os
+from collections import defaultdict
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
-from deviceplugin.agent import MS, RECONCILE_EVERY, SLOT_LIFE, UNACCOUNTED_LIFE, Agent
+from deviceplugin.agent import GLANCE, MS, RECONCILE_EVERY, SLOT_LIFE, TICK, UNACCOUNTED_LIFE, Agent
 from limiter import layout, slices
+from limiter.identity import Identity, Share, load_identity, rewrite
 from limiter.pages import read_control
 from tests.deviceplugin.fakes import GIB, UUIDS, FakeNvml
 from tests.limiter.tenant import Tenant
@@ -24,6 +27,8 @@ class World:
         self.nvml = FakeNvml()
         self.now = START
         self.launches = {}
+        self.gpu_time = defaultdict(int)
+        self.fill = 1.0  # how much of what they are given programs use
         self.locks = {}
         self.open = ExitStack()
         self.agent = self.new_agent()
@@ -32,8 +37,8 @@ class World:
         return Agent(self.root, self.nvml, lambda: self.now)
 
     def slice(self, name, cores=10_000, policy="fixed"):
-        share = slices.Share(UUIDS[0], 0, GIB, cores, cores % 10_000)
-        identity = slices.Identity(name, 7, 0.0, (share,), policy=policy)
+        share = Share(UUIDS[0], 0, GIB, cores, cores % 10_000)
+        identity = Identity(name, 7, 0.0, (share,), policy=policy)
         control = slices.first_control(identity, [100 * GIB], [512 * MIB])
         _, self.locks[name] = slices.create(self.root, identity, control)
         self.launches[name] = 0
@@ -49,9 +54,13 @@ class World:
         return self.control(name).devices[0]
 
     def launch(self, *names):
+        """A tick's worth of launches, which fill what the slice was given."""
         for name in names:
             self.launches[name] += 1
-            self.tenant(name).set(launches=self.launches[name])
+            self.gpu_time[name] += (
+                int(self.fill * 100 * MS) * self.device(name).core_limit_at(self.now) // layout.FULL_CORES
+            )
+            self.tenant(name).set(launches=self.launches[name], gpu_time=self.gpu_time[name])
 
     def run(self, seconds, *busy):
         """Tick ten times a second while some slices launch all the time."""
@@ -126,6 +135,72 @@ def test_a_burst_slice_alone_is_lent_the_card_until_a_neighbour_comes(world):
     assert device.core_limit_at(device.loan_deadline) == 3000
 
 
+def glances(world, name):
+    """The milliseconds of glances until a slice that rested, and launches now, has its time back."""
+    world.launch(name)
+    start = world.now
+    while not in_slot(world, name) and world.now < start + SECOND:
+        world.now += GLANCE
+        assert world.agent.tick() <= TICK / 1e9
+    return (world.now - start) // MS
+
+
+@pytest.mark.parametrize(("limit", "policy"), [(3000, "burst"), (10_000, "fixed")])
+def test_lent_time_is_taken_back_at_the_next_glance(world, limit, policy):
+    world.slice("a", limit, policy)
+    world.slice("b", 6000)
+    world.run(0.5, "a", "b")
+    world.run(1, "a")
+    assert world.device("a").slot_length > 19 * MS
+    assert not in_slot(world, "b")
+    assert glances(world, "b") == GLANCE // MS
+    assert world.device("a").slot_length < 9 * MS
+
+
+def test_where_nothing_is_lent_nobody_glances(world):
+    world.slice("a", 3000)
+    world.slice("b", 6000)
+    world.run(1, "a")
+    world.now += TICK
+    assert world.agent.tick() == TICK / 1e9
+
+
+def test_a_resting_slice_that_spoils_its_page_takes_nothing_back_and_harms_nobody(world):
+    world.slice("a", 3000, "burst")
+    tenant = world.slice("b", 6000)
+    world.run(1, "a")
+    os.truncate(tenant.path, 10)
+    for _ in range(10):
+        world.now += GLANCE
+        assert world.agent.tick() == GLANCE / 1e9
+
+
+def test_a_changed_promise_is_written_at_the_next_tick_and_at_once_when_the_bell_rings(world):
+    world.slice("a", 3000)
+    world.run(0.2, "a")
+    path = world.root / "slices/a"
+    identity = load_identity(path)
+    rewrite(
+        path, replace(identity, devices=(replace(identity.devices[0], cores_bp=5000, guarantee_bp=5000),))
+    )
+    world.agent.tick()
+    assert world.device("a").core_limit == 3000
+    world.agent.hurry()
+    world.agent.tick()
+    assert (world.device("a").core_limit, world.device("a").core_guarantee) == (5000, 5000)
+
+
+def test_programs_bound_by_their_hosts_are_let_out_of_their_slots(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.fill = 0.5
+    world.run(0.3, "a", "b")
+    assert in_slot(world, "a")
+    world.run(1, "a", "b")
+    assert not in_slot(world, "a")
+    assert not in_slot(world, "b")
+
+
 def test_a_slice_without_a_cap_is_held_to_its_slot_while_others_compete(world):
     world.slice("a", 6000)
     world.slice("free")
@@ -138,8 +213,8 @@ def test_a_slice_without_a_cap_is_held_to_its_slot_while_others_compete(world):
 
 def test_slices_of_different_cards_do_not_compete(world):
     world.slice("a", 6000)
-    share = slices.Share(UUIDS[1], 1, GIB, 3000, 3000)
-    identity = slices.Identity("b", 7, 0.0, (share,))
+    share = Share(UUIDS[1], 1, GIB, 3000, 3000)
+    identity = Identity("b", 7, 0.0, (share,))
     _, world.locks["b"] = slices.create(world.root, identity, slices.first_control(identity, [GIB], [0]))
     world.launches["b"] = 0
     world.run(0.3, "a", "b")

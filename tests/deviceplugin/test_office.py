@@ -5,10 +5,11 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from deviceplugin.office import Office
+from deviceplugin.office import Office, open_bell, ring
 from weir.errors import HostError
 
 PERIOD = 0.01
@@ -20,12 +21,17 @@ class Work:
 
     def __init__(self, error=None):
         self.ticked = threading.Event()
+        self.rang = threading.Event()
         self.error = error
 
     def tick(self):
         self.ticked.set()
         if self.error:
             raise self.error
+        return PERIOD
+
+    def hurry(self):
+        self.rang.set()
 
     def soon(self):
         self.ticked.clear()
@@ -64,7 +70,9 @@ import sys
 from pathlib import Path
 from deviceplugin.office import Office
 class Work:
-    def tick(self): print("ticked", flush=True)
+    def tick(self):
+        print("ticked", flush=True)
+        return 0.01
 with Office(Path(sys.argv[1]), Work(), 0.01):
     sys.stdin.read()
 """
@@ -94,4 +102,23 @@ def test_a_tick_that_fails_is_told_and_tried_again(tmp_path):
 def test_the_lock_is_not_taken_through_a_link(tmp_path):
     (tmp_path / "agent.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(HostError, match=r"agent\.lock"):
+        Office(tmp_path, Work())
+
+
+def test_the_bell_wakes_the_holder_and_is_no_error_where_nobody_listens(tmp_path):
+    bell = open_bell(tmp_path)
+    ring(bell)
+    work = Work()
+    with Office(tmp_path, work, PERIOD):
+        assert work.rang.wait(SECONDS)
+        work.rang.clear()
+        ring(bell)
+        assert work.rang.wait(SECONDS)
+    os.close(bell)
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("elsewhere")])
+def test_a_bell_that_is_none_is_refused(tmp_path, make):
+    make(tmp_path / "agent.bell")
+    with pytest.raises(HostError, match=r"agent\.bell"):
         Office(tmp_path, Work())

@@ -11,12 +11,10 @@ from deviceplugin.slots import (
     FRAME,
     FULL,
     GUARD,
+    LONE_GAP,
     LONGEST_FRAME,
-    LONGEST_QUIET,
     MS,
     OVERHANG,
-    QUIET,
-    Activity,
     Tenant,
     Turn,
     plan,
@@ -24,8 +22,8 @@ from deviceplugin.slots import (
 )
 
 
-def tenant(key, limit=FULL, busy=True, burst=False, longest=MS):
-    return Tenant(key, limit, busy, burst, longest)
+def tenant(key, limit=FULL, busy=True, burst=False, longest=MS, **more):
+    return Tenant(key, limit, busy, burst, longest, **more)
 
 
 NO_SLOTS = {
@@ -33,6 +31,7 @@ NO_SLOTS = {
     "one busy": [tenant("a", 6000), tenant("b", 3000, busy=False)],
     "nobody busy": [tenant("a", 6000, busy=False), tenant("b", 3000, busy=False)],
     "only slices without a cap": [tenant("a"), tenant("b")],
+    "a pair that is bound by its hosts": [tenant("a", 6000, fills=False), tenant("b", 3000, fills=False)],
     "one busy burst slice without a cap": [tenant("a", burst=True)],
 }
 
@@ -43,7 +42,7 @@ def test_no_slots_where_nobody_competes_for_a_promise(case):
 
 
 def test_a_burst_slice_alone_has_the_whole_card_and_no_slot():
-    assert plan([tenant("a", 3000, burst=True), tenant("b", 6000, busy=False)]) == {"a": Turn(share=FULL)}
+    assert plan([tenant("a", 3000, burst=True)]) == {"a": Turn(share=FULL)}
 
 
 SHARES = {
@@ -67,6 +66,30 @@ SHARES = {
     "a fixed slice takes none of it": (
         [tenant("a", 2000, burst=True), tenant("b", 3000)],
         {"a": 7000, "b": 3000},
+    ),
+    "what is lent goes to priority 0 first": (
+        [
+            tenant("a", 1000, burst=True, priority=0),
+            tenant("b", 2000, burst=True),
+            tenant("idle", 6000, busy=False),
+        ],
+        {"a": 8000, "b": 2000},
+    ),
+    "… capped or not, and the others keep what they were promised": (
+        [tenant("a", priority=0), tenant("b", 3000, burst=True), tenant("c")],
+        {"a": 6900, "b": 3000, "c": 100},
+    ),
+    "… and to priority 1 where priority 0 could not use more": (
+        [
+            tenant("a", 1000, burst=True, priority=0, fills=False),
+            tenant("b", 2000, burst=True),
+            tenant("idle", 6000, busy=False),
+        ],
+        {"a": 3333, "b": 6666},
+    ),
+    "a promise of priority 1 is no loan to priority 0": (
+        [tenant("a", 3000, burst=True, priority=0), tenant("b", 7000)],
+        {"a": 3000, "b": 7000},
     ),
     "nothing left still ends": ([tenant("a", 6000), tenant("b", 4000), tenant("c")], None),
 }
@@ -122,8 +145,53 @@ def test_the_frame_holds_the_longest_kernel_in_the_smallest_slot(longest, frame)
     assert {turn.frame for turn in turns.values()} == {frame}
 
 
+@pytest.mark.parametrize("limit", [3000, FULL])
+def test_alone_beside_a_promise_that_rests_a_borrower_has_all_of_the_frame_but_its_end(limit):
+    """So what it has in flight ends within a frame of the neighbour's return."""
+    turns = plan([tenant("a", limit, burst=True), tenant("b", 6000, busy=False)])
+    assert turns == {"a": Turn(FRAME, 0, FRAME - LONE_GAP, FULL if limit < FULL else 0)}
+
+
+def test_one_that_fills_its_share_has_slots_cut_for_all():
+    turns = plan([tenant("a", 6000, fills=False), tenant("b", 3000)])
+    assert {turn.frame for turn in turns.values()} == {FRAME}
+    assert set(turns) == {"a", "b"}
+
+
+def test_a_slice_without_a_cap_that_is_bound_by_its_host_is_held_to_what_is_left_without_slots():
+    turns = plan([tenant("a", 6000, fills=False), tenant("b", fills=False)])
+    assert turns == {"b": Turn(share=4000)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "longest", "frame"),
+    [
+        ((0, 0), MS, FRAME),
+        ((10, 0), MS, 10 * MS),
+        ((50, 10), MS, 10 * MS),
+        ((50, 0), MS, 50 * MS),
+        ((10, 0), 6 * MS, 20 * MS),
+        ((10, 0), 50 * MS, 170 * MS),
+    ],
+)
+def test_the_frame_is_the_shortest_asked_for_that_holds_the_longest_kernel(asked, longest, frame):
+    turns = plan(
+        [tenant("a", 6000, frame=asked[0] * MS), tenant("b", 3000, frame=asked[1] * MS, longest=longest)]
+    )
+    assert {turn.frame for turn in turns.values()} == {frame}
+
+
 tenants_of_a_card = st.lists(
-    st.tuples(st.integers(100, FULL), st.booleans(), st.booleans(), st.integers(0, 2**63)), max_size=12
+    st.tuples(
+        st.integers(100, FULL),
+        st.booleans(),
+        st.booleans(),
+        st.integers(0, 2**63),
+        st.booleans(),
+        st.integers(0, 1),
+        st.sampled_from([0, 10 * MS, 50 * MS]),
+    ),
+    max_size=12,
 )
 
 
@@ -138,40 +206,4 @@ def test_slots_never_overlap_and_nobody_busy_is_left_out(drawn):
         for turn in turns.values()
         if turn.frame
     )
-    assert not slots or len(slots) == sum(one.busy for one in tenants)
-
-
-@pytest.mark.parametrize(
-    ("longest", "after", "busy"),
-    [
-        (0, QUIET - 1, True),
-        (0, QUIET, False),
-        (400 * MS, 800 * MS - 1, True),
-        (400 * MS, 800 * MS, False),
-        (2**62, LONGEST_QUIET - 1, True),
-        (2**62, LONGEST_QUIET, False),
-    ],
-)
-def test_a_slice_is_busy_for_a_while_after_it_launched(longest, after, busy):
-    activity = Activity()
-    assert not activity.busy("a", 5, 0, longest, now=0)
-    assert activity.busy("a", 6, 0, longest, now=MS)
-    assert activity.busy("a", 6, 0, longest, now=MS + after) is busy
-
-
-def test_waiting_to_launch_is_busy_too():
-    activity = Activity()
-    activity.busy("a", 5, 100, 0, now=0)
-    assert activity.busy("a", 5, 200, 0, now=QUIET * 2)
-
-
-def test_a_slice_first_seen_is_not_busy_until_it_moves():
-    activity = Activity()
-    assert not activity.busy("a", 1_000_000, 0, 2**62, now=10**15)
-
-
-def test_a_forgotten_slice_starts_anew():
-    activity = Activity()
-    activity.busy("a", 1, 0, 0, now=0)
-    activity.forget(keep=set())
-    assert not activity.busy("a", 2, 0, 0, now=MS)
+    assert not slots or len(slots) == 1 or len(slots) == sum(one.busy for one in tenants)

@@ -16,6 +16,7 @@ from exporter.collection import Collection
 from exporter.render import Renderer
 from exporter.slices import Now, SlicesCollector
 from limiter import layout, slices, writer
+from limiter.identity import Identity, Share
 from limiter.pages import ControlDevice, ControlPage, uuid_bytes
 from tests.exporter.builders import MIB, UUID, FakeCollector, gpus
 
@@ -30,8 +31,8 @@ class Root:
         self.locks = []
 
     def slice(self, name, generation=7, cards=1, live=True, **changes):
-        share = slices.Share(uuid=UUID, index=0, memory_bytes=3000 * MIB, cores_bp=3000, guarantee_bp=3000)
-        identity = slices.Identity(name, generation, 1_700_000_000.0, (share,) * cards, **changes)
+        share = Share(uuid=UUID, index=0, memory_bytes=3000 * MIB, cores_bp=3000, guarantee_bp=3000)
+        identity = Identity(name, generation, 1_700_000_000.0, (share,) * cards, **changes)
         held = ControlDevice(uuid_bytes(UUID), memory_limit=3000 * MIB, core_limit=3000, core_guarantee=3000)
         directory, lock = slices.create(self.path, identity, ControlPage(generation, (held,) * cards))
         if live:

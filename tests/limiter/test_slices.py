@@ -8,6 +8,7 @@ import time
 import pytest
 
 from limiter import layout, slices
+from limiter.identity import Identity, Share
 from limiter.pages import read_control
 from tests.limiter.tenant import Tenant
 
@@ -15,8 +16,8 @@ UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
 def identity(name="alice", **changes):
-    share = slices.Share(UUID, 0, 3 << 30, 3000, 3000)
-    return slices.Identity(name, 7, 1000.5, (share,), container=name, **changes)
+    share = Share(UUID, 0, 3 << 30, 3000, 3000)
+    return Identity(name, 7, 1000.5, (share,), container=name, **changes)
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_a_new_slice_is_live_and_reads_as_it_was_made(make, tmp_path):
 
 
 def test_without_memory_asked_the_limit_is_the_card(tmp_path):
-    free = slices.Identity("free", 1, 0.0, (slices.Share(UUID, 0, None),))
+    free = Identity("free", 1, 0.0, (Share(UUID, 0, None),))
     path, lock = slices.create(tmp_path, free, slices.first_control(free, [100 << 30], [0]))
     os.close(lock)
     assert read_control(path / "control").devices[0].memory_limit == 100 << 30

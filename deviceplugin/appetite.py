@@ -1,0 +1,87 @@
+"""What a slice does with its time, told by its counters: does it launch, and does it fill what it is given?
+
+Pure; times are CLOCK_MONOTONIC nanoseconds. Whether a program is bound by the card or by its host shows
+only in a slot: in the part of the frame in which nothing else holds it, a program bound by the card uses
+what it was given, one bound by its host cannot, and loses what the closed part costs it. So contenders are
+tried in slots; who leaves a quarter of his share unused there is let out of them for a while, and tried
+again more and more seldom. Claims can lie; a lie costs the liar his slot, not a neighbour his share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+MS = 1_000_000
+QUIET = 300 * MS  # a slice without launches for so long is not busy
+LONGEST_QUIET = 3_000 * MS
+
+TRIAL = 500 * MS  # 25 frames: one that was late or jittered does not decide
+FILLED = (
+    0.75  # of its share; programs bound by an H200 reached 84 % and more in slots, by their host 53 and less
+)
+FIRST_PATIENCE = 2_000 * MS  # a program that still loads its code fills nothing, and soon will
+LONGEST_PATIENCE = 60_000 * MS
+
+K = TypeVar("K", bound=Hashable)
+Counters = tuple[int, ...]
+
+
+class Activity(Generic[K]):
+    """Which slices are busy: they launched, or waited to, within QUIET or twice their longest kernel."""
+
+    def __init__(self) -> None:
+        self._seen: dict[K, tuple[Counters, int]] = {}  # counters, and when they last moved
+
+    def busy(self, key: K, counters: Counters, longest: int, now: int) -> bool:
+        """Whether any of the counters moved lately."""
+        before, moved = self._seen.get(key, (counters, now - LONGEST_QUIET))
+        if counters != before:
+            moved = now
+        self._seen[key] = (counters, moved)
+        return now - moved < min(max(QUIET, 2 * longest), LONGEST_QUIET)
+
+    def forget(self, keep: set[K]) -> None:
+        """Drop every slice that is not among `keep`."""
+        self._seen = {key: seen for key, seen in self._seen.items() if key in keep}
+
+
+@dataclass(slots=True)
+class _Record:
+    gpu_time: int = 0
+    began: int = 0  # of the trial under way; 0: none
+    until: int = 0  # let out of slots till then
+    patience: int = FIRST_PATIENCE
+
+
+class Appetite(Generic[K]):
+    """Which slices fill what they are given."""
+
+    def __init__(self) -> None:
+        self._records: dict[K, _Record] = {}
+
+    def fills(self, key: K, gpu_time: int, share: int, longest: int, now: int) -> bool:
+        """`share`: basis points that its slot stands for since the last look; 0 where it had no slot."""
+        record = self._records.setdefault(key, _Record())
+        if not share:
+            record.began = 0
+        elif not record.began:
+            record.began, record.gpu_time = now, gpu_time
+        elif now - record.began >= max(TRIAL, 4 * min(longest, LONGEST_QUIET)):
+            _judge(record, (gpu_time - record.gpu_time) * 10_000, share, now)
+            record.began, record.gpu_time = now, gpu_time
+        return now >= record.until
+
+    def forget(self, keep: set[K]) -> None:
+        """Drop every slice that is not among `keep`."""
+        self._records = {key: record for key, record in self._records.items() if key in keep}
+
+
+def _judge(record: _Record, used: int, share: int, now: int) -> None:
+    """`used`: GPU time since the trial began, in ns times basis points."""
+    if used < FILLED * share * (now - record.began):
+        record.until = now + record.patience
+        record.patience = min(2 * record.patience, LONGEST_PATIENCE)
+    else:
+        record.patience = FIRST_PATIENCE

@@ -1,0 +1,155 @@
+"""`weir set`: changes what a running slice was promised, if that fits beside the others.
+
+It writes slice.json and nothing else; the agent is the control page's one writer, and is rung to write it
+now. Where no agent lives (a program left in the background) this process stands for the office itself, as
+long as it takes. The command ends when the page says what was asked, so what follows it can count on it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from deviceplugin.admission import admission, admit, room
+from deviceplugin.agent import Agent, promised
+from deviceplugin.cards import check_name, memory_of
+from deviceplugin.office import Office, open_bell, ring
+from deviceplugin.options import frame_option, parse_frame
+from limiter.identity import Identity, Share, rewrite
+from limiter.slices import Observation, observe, observe_one, slices_root
+from weir.errors import HostError, UsageError
+from weir.nvml import Gpu, Nvml
+from weir.options import box_options
+from weir.roots import box_root
+from weir.simulation import open_nvml
+from weir.units import format_bytes, parse_cores
+
+_PATIENCE = 5.0  # seconds; a page is written within milliseconds, and by a successor within a second
+_LOOK = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The options as they were typed; None where they were not."""
+
+    memory: str | None = None
+    cores: str | None = None
+    policy: str | None = None
+    priority: int | None = None
+    frame_ms: int | None = None
+
+
+def changed(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Identity:
+    """The slice as it is to be. `gpus`: its cards. Raises UsageError."""
+    devices = tuple(_share(share, change, gpu) for share, gpu in zip(identity.devices, gpus, strict=True))
+    return replace(
+        identity,
+        devices=devices,
+        policy=change.policy or identity.policy,
+        priority=identity.priority if change.priority is None else change.priority,
+        frame_ms=identity.frame_ms if change.frame_ms is None else change.frame_ms,
+    )
+
+
+def _share(share: Share, change: Change, gpu: Gpu) -> Share:
+    if change.memory is not None:
+        share = replace(share, memory_bytes=memory_of(change.memory, share.context_bytes, gpu))
+    if change.cores is not None:
+        cores = parse_cores("--cores", change.cores)
+        share = replace(share, cores_bp=cores, guarantee_bp=cores)
+    return share
+
+
+def refuse_less_than_held(found: Observation, wanted: Identity) -> None:
+    """Raise where a card's new limit is below what the slice holds on it: nothing could take it back."""
+    if found.stats is None:
+        return
+    for share, stats in zip(wanted.devices, found.stats.devices, strict=True):
+        if share.promised_bytes is not None and share.promised_bytes < stats.used:
+            raise UsageError(
+                "--memory",
+                format_bytes(share.promised_bytes),
+                f"at least the {format_bytes(stats.used)} that the slice holds on GPU {share.index}",
+            )
+
+
+def change_slice(box: Path, nvml: Nvml, name: str, change: Change) -> tuple[Path, Identity]:
+    """Admit the change and write it down. Raises UsageError, DoesNotFitError, HostError."""
+    path = slices_root(box) / name
+    with admission(box):
+        found = observe_one(path)
+        if found is None or found.identity is None or found.state not in ("live", "orphan"):
+            alive = [one.path.name for one in observe(box, processes=False) if one.state == "live"]
+            raise UsageError("NAME", name, f"slices here: {', '.join(alive) or 'none'}")
+        gpus = {gpu.uuid: gpu for gpu in nvml.gpus()}
+        if missing := [share.uuid for share in found.identity.devices if share.uuid not in gpus]:
+            raise HostError(f"{missing[0]}: this card of the slice does not answer")
+        cards = [gpus[share.uuid] for share in found.identity.devices]
+        wanted = changed(found.identity, change, cards)
+        refuse_less_than_held(found, wanted)
+        others = observe(box)
+        admit(
+            [_more(new, old) for new, old in zip(wanted.devices, found.identity.devices, strict=True)],
+            [room(gpu, nvml.reading(gpu.uuid).memory_used, others, leaving=path) for gpu in cards],
+        )
+        rewrite(path, wanted)
+    return path, wanted
+
+
+def _more(new: Share, old: Share) -> Share:
+    """What has to be admitted: a promise that does not grow is not asked for again."""
+    memory = new.memory_bytes if (new.promised_bytes or 0) > (old.promised_bytes or 0) else None
+    cores = new.guarantee_bp if new.guarantee_bp > old.guarantee_bp else 0
+    return replace(new, memory_bytes=memory, guarantee_bp=cores)
+
+
+def await_page(path: Path, wanted: Identity, now: Callable[[], float] = time.monotonic) -> None:
+    """Return when the control page carries the promise. Raises HostError where no agent writes it."""
+    end = now() + _PATIENCE
+    while now() < end:
+        found = observe_one(path, processes=False)
+        if found is None:
+            return  # ended meanwhile
+        if found.control and promised(found.control, wanted) == found.control:
+            return
+        time.sleep(_LOOK)
+    raise HostError(f"{path}: written down, but no agent put it into force within {_PATIENCE:.0f} s")
+
+
+@click.command("set", short_help="Change what a running slice may use.")
+@click.argument("name")
+@click.option("--memory", metavar="SIZE", help="As 4GiB, or 25% of the card; not below what it holds.")
+@click.option("--cores", metavar="PERCENT", help="1 to 100.")
+@click.option("--policy", type=click.Choice(["fixed", "burst"]), help="As for weir run.")
+@click.option("--priority", type=click.IntRange(0, 1), help="As for weir run.")
+@frame_option
+@box_options
+def set_slice(
+    name: str,
+    memory: str | None,
+    cores: str | None,
+    policy: str | None,
+    priority: int | None,
+    frame: str | None,
+    simulate: str | None,
+    root: Path | None,
+) -> None:
+    """Change what the running slice NAME may use; in force when the command ends."""
+    change = Change(memory, cores, policy, priority, parse_frame(frame))
+    if change == Change():
+        raise UsageError("NAME", name, "say what to change, as --cores 50 (weir set --help)")
+    check_name(name)
+    nvml, box = open_nvml(simulate), box_root(root, simulate)
+    if not box.is_dir():
+        raise UsageError("NAME", name, "slices here: none")
+    path, wanted = change_slice(box, nvml, name, change)
+    with Office(box, Agent(box, nvml)):
+        bell = open_bell(box)
+        ring(bell)
+        os.close(bell)
+        await_page(path, wanted)

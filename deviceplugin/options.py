@@ -1,0 +1,37 @@
+"""Options that `weir run` and `weir set` have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from limiter.identity import MAX_FRAME_MS
+from weir.errors import UsageError
+
+SHORTEST_FRAME_MS = 5  # a slot's edges cost 0.2 to 0.3 ms of each frame
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def frame_option(command: C) -> C:
+    """Add --frame."""
+    return click.option(
+        "--frame",
+        metavar="MS",
+        envvar="WEIR_FRAME",
+        help="The frame of time slots that it shares with neighbours, as 10 (waits less) or 50 (loses less); "
+        "a card keeps to the shortest that its slices ask for. Not given: 20.",
+    )(command)
+
+
+def parse_frame(text: str | None) -> int | None:
+    """Milliseconds, None where nothing was asked. Raises UsageError."""
+    if text is None:
+        return None
+    digits = text.strip().removesuffix("ms")
+    if not re.fullmatch("[0-9]{1,4}", digits) or not SHORTEST_FRAME_MS <= int(digits) <= MAX_FRAME_MS:
+        raise UsageError("--frame", text, f"whole milliseconds from {SHORTEST_FRAME_MS} to {MAX_FRAME_MS}")
+    return int(digits)

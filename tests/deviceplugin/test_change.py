@@ -1,0 +1,108 @@
+"""`weir set`: a running slice gets what it is promised from now on, or a reason why not."""
+
+import subprocess
+import time
+
+import pytest
+
+from deviceplugin.agent import promised
+from limiter.pages import read_stats
+from tests.deviceplugin.conftest import PATIENCE, WEIR
+from tests.deviceplugin.programs import WAIT, program
+
+GIB = 1 << 30
+LOAD = ["--", *WEIR, "load", "--no-calibrate", "--kernel-us", "1000", "--queue", "8"]
+
+
+def change(box, *arguments):
+    command = [*WEIR, "set", *arguments, "--simulate", "h200", "--root", str(box.root)]
+    return subprocess.run(
+        command, env=box.environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def begin(box, *options, code="context()"):
+    running = box.start(*options, *program(f"{code}; {WAIT}"))
+    assert running.stdout.readline() == "ready\n", running.stderr.read()
+    return running
+
+
+def test_limits_are_in_force_when_the_command_ends(box):
+    begin(box, "--name", "alice", "--memory", "2GiB", "--cores", "30")
+    done = change(box, "alice", "--memory", "3GiB", "--cores", "50", "--policy", "burst", "--priority", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    alice = box.slices()["alice"]
+    device = alice.control.devices[0]
+    assert (device.memory_limit, device.core_limit, alice.control.policy) == (3 * GIB, 5000, 1)
+    assert (alice.identity.policy, alice.identity.priority) == ("burst", 0)
+    assert promised(alice.control, alice.identity) == alice.control
+
+
+def test_what_was_not_named_stays(box):
+    begin(box, "--name", "alice", "--memory", "2GiB", "--cores", "30", "--frame", "10")
+    before = box.slices()["alice"].identity
+    assert change(box, "alice", "--cores", "40").returncode == 0
+    after = box.slices()["alice"].identity
+    assert (after.devices[0].memory_bytes, after.frame_ms, after.generation) == (
+        before.devices[0].memory_bytes,
+        10,
+        before.generation,
+    )
+
+
+REFUSED = {
+    "more cores than are left": (["--cores", "60"], 3, "--cores: 60: does not fit; 50 % left"),
+    "more memory than is left": (["--memory", "120GiB"], 3, "--memory: 120 GiB: does not fit"),
+    "less memory than it holds": (["--memory", "1GiB"], 2, "at least the 1.5 GiB that the slice holds"),
+    "no cores": (["--cores", "0"], 2, "--cores: 0: not allowed"),
+    "a frame nobody can keep": (["--frame", "1"], 2, "whole milliseconds from 5 to 200"),
+    "nothing": ([], 2, "say what to change"),
+}
+
+
+def test_what_cannot_be_is_refused_with_the_reason_and_changes_nothing(box):
+    begin(
+        box,
+        "--name",
+        "alice",
+        "--memory",
+        "2GiB",
+        "--cores",
+        "30",
+        code="context(); check(allocate(1 << 30))",
+    )
+    begin(box, "--name", "bob", "--memory", "30GiB", "--cores", "50")
+    before = box.slices()["alice"].identity
+    for case, (arguments, code, reason) in REFUSED.items():
+        done = change(box, "alice", *arguments)
+        assert (case, done.returncode, done.stderr.count("\n")) == (case, code, 1)
+        assert reason in done.stderr
+    nobody = change(box, "carol", "--cores", "10")
+    assert (nobody.returncode, "slices here: alice, bob" in nobody.stderr) == (2, True)
+    assert box.slices()["alice"].identity == before
+
+
+def test_a_slice_whose_supervisor_is_gone_can_be_changed(box):
+    running = begin(box, "--name", "alice", "--cores", "30")
+    running.kill()
+    running.wait()
+    assert change(box, "alice", "--cores", "20").returncode == 0
+    assert box.slices()["alice"].control.devices[0].core_limit == 2000
+
+
+def launched(path, seconds):
+    """GPU time a slice used in the next `seconds`, as a share."""
+    before, began = read_stats(path, processes=False).devices[0].gpu_time, time.monotonic()
+    time.sleep(seconds)
+    used = read_stats(path, processes=False).devices[0].gpu_time - before
+    return used / (time.monotonic() - began) / 1e9
+
+
+def test_a_running_program_feels_a_change_at_once(box):
+    box.start("--name", "alice", "--cores", "10", *LOAD, "--seconds", "30")
+    stats = box.box / "slices/alice/rw/stats"
+    assert box.eventually(lambda: stats.exists() and read_stats(stats).devices[0].launches > 20)
+    assert launched(stats, 0.5) == pytest.approx(0.10, abs=0.06)
+    assert change(box, "alice", "--cores", "90").returncode == 0
+    time.sleep(0.1)
+    assert launched(stats, 0.5) > 0.7
