@@ -57,9 +57,8 @@ class World:
         """A tick's worth of launches, which fill what the slice was given."""
         for name in names:
             self.launches[name] += 1
-            self.gpu_time[name] += (
-                int(self.fill * 100 * MS) * self.device(name).core_limit_at(self.now) // layout.FULL_CORES
-            )
+            share = self.device(name).core_limit_at(self.now) / layout.FULL_CORES
+            self.gpu_time[name] += int(self.fill * 100 * MS * share)
             self.tenant(name).set(launches=self.launches[name], gpu_time=self.gpu_time[name])
 
     def run(self, seconds, *busy):
