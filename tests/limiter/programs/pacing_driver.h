@@ -1,0 +1,161 @@
+/*
+ * The driver of pacing_world.c, which alone includes this: as much of it as pacing calls, at an H200's prices.
+ *
+ * A kernel's function handle is its duration in ns, plus a running number for functions that are alike.
+ */
+#ifndef PACING_DRIVER_H
+#define PACING_DRIVER_H
+
+#include "pacing_gpu.h"
+
+static CUresult fake_context(CUcontext *context) { return *context = (CUcontext)1, CUDA_SUCCESS; }
+static CUresult fake_stream_context(CUstream stream, CUcontext *context)
+{
+    (void)stream;
+    return fake_context(context);
+}
+static CUresult fake_capturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    (void)stream;
+    *status = capturing() ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_exchange(CUstreamCaptureMode *mode) { return (void)mode, CUDA_SUCCESS; }
+static unsigned limiter_events;
+static CUresult fake_create(CUevent *event, unsigned flags)
+{
+    (void)flags;
+    limiter_events++;
+    *event = (CUevent)(uintptr_t)new_event();
+    return CUDA_SUCCESS;
+}
+static CUresult fake_destroy(CUevent event) { return (void)event, CUDA_SUCCESS; }
+static CUresult fake_record(CUevent event, CUstream stream)
+{
+    if (capturing())
+        abort(); /* an event in a capture would become part of the graph */
+    spend(1.34);
+    me->records++;
+    me->calls++;
+    if (within(me->set.broken_at, me->set.broken_for))
+        return CUDA_ERROR_INVALID_HANDLE;
+    events[(uintptr_t)event] = NEVER;
+    enqueue(stream, (struct op){.soonest = me->now, .event = (unsigned)(uintptr_t)event});
+    return CUDA_SUCCESS;
+}
+static CUresult fake_query(CUevent event)
+{
+    spend(0.3);
+    me->calls++;
+    gpu_catch_up();
+    return events[(uintptr_t)event] <= me->now ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+static CUresult fake_elapsed(float *ms, CUevent start, CUevent end)
+{
+    spend(0.1);
+    me->calls++;
+    *ms = (float)((double)((int64_t)events[(uintptr_t)end] - (int64_t)events[(uintptr_t)start]) * 1e-6);
+    return CUDA_SUCCESS;
+}
+
+/* The event of the stream's launch so many before its last; 0: there was none. */
+static unsigned launch_event(CUstream stream, uint64_t before)
+{
+    unsigned index = (uintptr_t)stream >> 8 & (STREAMS - 1);
+    uint64_t launched = me->launched[index];
+    return launched > before ? me->done[index][(launched - before - 1) % LAUNCHES] : 0;
+}
+
+static bool pending(unsigned event)
+{
+    gpu_catch_up();
+    return events[event] > me->now;
+}
+
+static CUresult fake_stream_query(CUstream stream)
+{
+    spend(0.3);
+    me->calls++;
+    return pending(launch_event(stream, 0)) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+static CUresult fake_stream_synchronize(CUstream stream)
+{
+    await(launch_event(stream, 0));
+    return CUDA_SUCCESS;
+}
+static CUresult fake_event_synchronize(CUevent event)
+{
+    spend(0.3);
+    await((unsigned)(uintptr_t)event);
+    return CUDA_SUCCESS;
+}
+
+/* Kernels that vary do so by a fixed sequence, so that every run is the same. */
+static double varied(void)
+{
+    static uint64_t state = 1;
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return 1 + me->set.vary * (2 * (double)(state >> 11) / (double)(UINT64_C(1) << 53) - 1);
+}
+
+static void run_kernel(CUstream stream, double ns)
+{
+    unsigned index = (uintptr_t)stream >> 8 & (STREAMS - 1);
+    unsigned *event = &me->done[index][me->launched[index]++ % LAUNCHES];
+    if (!*event)
+        *event = new_event();
+    events[*event] = NEVER;
+    ns *= varied() * (within(me->set.longer_at, me->set.longer ? 1e9 : 0) ? me->set.longer : 1);
+    enqueue(stream, (struct op){(uint64_t)ns, me->now + SUBMIT, *event, true});
+}
+
+static CUresult fake_launch_graph(CUgraphExec graph, CUstream stream)
+{
+    static bool loaded[TENANTS][256];
+    static long launches[TENANTS];
+    uintptr_t number = (uintptr_t)graph & 0xff;
+    spend(me->set.host_us + (loaded[me - tenants][number] ? 0 : me->set.load_us));
+    loaded[me - tenants][number] = true;
+    if (me->set.fail > 0 && ++launches[me - tenants] % (long)me->set.fail == 0)
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    if (!capturing())
+        run_kernel(stream, (double)((uintptr_t)graph >> 8));
+    return CUDA_SUCCESS;
+}
+static CUresult fake_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                            unsigned by, unsigned bz, unsigned shared, CUstream stream, void **parameters,
+                            void **extra)
+{
+    (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)parameters, (void)extra;
+    return fake_launch_graph((CUgraphExec)function, stream);
+}
+
+void *_Atomic weir_reals[WEIR_SYMBOLS];
+
+void *weir_load_real(enum weir_symbol_id id)
+{
+    fprintf(stderr, "driver function %d is not part of this world\n", id);
+    abort();
+}
+bool weir_has_real(enum weir_symbol_id id) { return atomic_load(&weir_reals[id]) != NULL; }
+
+static void install(void)
+{
+#define REAL_IS(symbol, fake) atomic_store(&weir_reals[WEIR_ID_##symbol], (void *)(fake))
+    REAL_IS(cuCtxGetCurrent, fake_context);
+    REAL_IS(cuStreamGetCtx, fake_stream_context);
+    REAL_IS(cuStreamIsCapturing, fake_capturing);
+    REAL_IS(cuThreadExchangeStreamCaptureMode, fake_exchange);
+    REAL_IS(cuEventCreate, fake_create);
+    REAL_IS(cuEventDestroy_v2, fake_destroy);
+    REAL_IS(cuEventRecord, fake_record);
+    REAL_IS(cuEventQuery, fake_query);
+    REAL_IS(cuEventElapsedTime, fake_elapsed);
+    REAL_IS(cuStreamQuery, fake_stream_query);
+    REAL_IS(cuStreamSynchronize, fake_stream_synchronize);
+    REAL_IS(cuEventSynchronize, fake_event_synchronize);
+    REAL_IS(cuLaunchKernel, fake_launch);
+    REAL_IS(cuGraphLaunch, fake_launch_graph);
+}
+
+#endif
