@@ -19,7 +19,11 @@ PACING = ("pacing", "launch", "turn", "meter", "results", "timeline", "estimates
 SLOT_60 = {"limit": 6000, "frame_us": 20_000, "offset_us": 0, "length_us": 12_000}
 SLOT_30 = {"limit": 3000, "frame_us": 20_000, "offset_us": 12_000, "length_us": 6000}
 
+H200 = {"mark_us": 3.9, "gap_us": 1.8, "late_us": 60}  # what its events, launches and wake-ups cost
+
+Settings = dict[str, float]
 World = Callable[..., dict[str, Any]]
+Worlds = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="session")
@@ -29,12 +33,23 @@ def program(compile_program: Compile) -> Path:
 
 
 @pytest.fixture
-def world(program: Path, run: Run) -> World:
-    def in_world(**settings: float) -> dict[str, Any]:
-        result: dict[str, Any] = json.loads(run(program, *(f"{k}={v}" for k, v in settings.items())).stdout)
-        return result
+def worlds(program: Path, run: Run) -> Worlds:
+    """Programs side by side, each with its settings and all with the common ones."""
+
+    def in_world(*tenants: Settings, **common: float) -> list[dict[str, Any]]:
+        arguments = [f"{k}={v}" for k, v in common.items()]
+        for one in tenants:
+            arguments += ["/", *(f"{k}={v}" for k, v in one.items())]
+        results = [json.loads(line) for line in run(program, *arguments).stdout.splitlines()]
+        return sorted(results, key=lambda one: int(one["tenant"]))
 
     return in_world
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    """One program, alone on the card."""
+    return lambda **settings: worlds(**settings)[0]
 
 
 class TestShare:
@@ -122,10 +137,10 @@ class TestSlot:
         result = world(**SLOT_60, kernel_us=kernel_us, warmup=1, seconds=10)
         assert result["share"] == pytest.approx(0.6, abs=0.015)
 
-    def test_a_neighbours_turns_at_its_edges_are_not_charged(self, world: World) -> None:
-        """Whole kernels of 1.15 ms do not fill it, so now and then one runs over and waits for a turn."""
-        slot = {**SLOT_60, "kernel_us": 1150, "turn_us": 2000}
-        assert world(**slot, warmup=2, seconds=20)["share"] == pytest.approx(0.6, abs=0.01)
+    def test_a_neighbours_turns_at_its_edges_are_not_charged(self, worlds: Worlds) -> None:
+        """Whole kernels of 1.15 ms do not fill them, so now and then one runs over and waits for a turn."""
+        pair = worlds(SLOT_60, SLOT_30, kernel_us=1150, warmup=2, seconds=20)
+        assert [one["share"] for one in pair] == [pytest.approx(0.6, abs=0.01), pytest.approx(0.3, abs=0.01)]
 
     def test_a_program_that_waits_for_each_launch_keeps_to_it_too(self, world: World) -> None:
         result = world(**SLOT_30, queue=0, warmup=1)

@@ -151,7 +151,7 @@ static void print(uint64_t launches, uint64_t gpu_time, uint64_t counted)
 
 static void live(void)
 {
-    weir_inside = false; /* whoever gave way to this tenant may have been inside the driver */
+    weir_entered = NULL; /* whoever gave way to this tenant may have been inside the driver */
     pass_time((uint64_t)(me->set.start_at * 1e9));
     run_until(START + (uint64_t)(me->set.warmup * 1e9));
     drain();
