@@ -248,10 +248,10 @@ def test_eight_processes_at_once_never_pass_the_limit(machine: Machine, slice_: 
     for process in crowd:
         assert process.stdout
         assert any(line.startswith("waiting") for line in process.stdout)
+    looks, most = (int(word) for word in watch.communicate("", timeout=30)[0].split())
     for process in crowd:
         process.communicate("x", timeout=30)
         assert process.returncode == 0
-    looks, most = (int(word) for word in watch.communicate("", timeout=30)[0].split())
     assert looks > 10
     assert 8 * CONTEXT < most <= 8 * CONTEXT + 1000 * MIB
     assert slice_.stats.devices[0].denied_limit >= 8

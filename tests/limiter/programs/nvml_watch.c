@@ -5,6 +5,7 @@
  */
 #include <nvml.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 int main(void)
@@ -17,13 +18,15 @@ int main(void)
     unsigned long long start = memory.used, most = 0, looks = 0;
     printf("%llu\n", start);
     fflush(stdout);
-    while (poll(&input, 1, 0) == 0) {
+    bool ended;
+    do {
+        ended = poll(&input, 1, 0) != 0; /* then looks once more, however seldom it ran until now */
         if (nvmlDeviceGetMemoryInfo(card, &memory))
             return 1;
         if (memory.used > start && memory.used - start > most)
             most = memory.used - start;
         looks++;
-    }
+    } while (!ended);
     printf("%llu %llu\n", looks, most);
     return 0;
 }
