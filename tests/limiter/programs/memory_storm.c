@@ -76,6 +76,17 @@ static bool is_alive(unsigned pid)
 
 #define NVML(symbol) ((__typeof__(&symbol))dlsym(library, #symbol))
 
+static uint64_t held_by_the_living(void *library, nvmlDevice_t card)
+{
+    nvmlProcessInfo_t processes[256];
+    unsigned count = 256;
+    uint64_t sum = 0;
+    REQUIRE(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(card, &count, processes) == NVML_SUCCESS);
+    for (unsigned i = 0; i < count; i++)
+        sum += is_alive(processes[i].pid) ? processes[i].usedGpuMemory : 0;
+    return sum;
+}
+
 static int watch(void)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY);
@@ -83,15 +94,12 @@ static int watch(void)
     uint64_t largest = 0;
     REQUIRE(library && NVML(nvmlInit_v2)() == NVML_SUCCESS);
     REQUIRE(NVML(nvmlDeviceGetHandleByIndex_v2)(0, &card) == NVML_SUCCESS);
-    while (!told(1)) {
-        nvmlProcessInfo_t processes[256];
-        unsigned count = 256;
-        uint64_t sum = 0;
-        REQUIRE(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(card, &count, processes) == NVML_SUCCESS);
-        for (unsigned i = 0; i < count; i++)
-            sum += is_alive(processes[i].pid) ? processes[i].usedGpuMemory : 0;
+    bool end;
+    do { /* once more after it was told */
+        end = told(1);
+        uint64_t sum = held_by_the_living(library, card);
         largest = sum > largest ? sum : largest;
-    }
+    } while (!end);
     printf("%llu\n", (unsigned long long)largest);
     return 0;
 }
