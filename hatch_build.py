@@ -62,6 +62,7 @@ ARTIFACTS = (
             *LIBRARY,
             "-ftls-model=initial-exec",  # it is always loaded at the start
             "-Wl,-z,defs",  # and needs nothing but libc
+            "-Wl,-Bsymbolic",  # a hook is this library's, even where another tool's comes first
             "-Wl,--version-script=limiter/src/exports.map",
             "-Wl,-soname,libweir.so",
             f'-DWEIR_VERSION="{VERSION}"',

@@ -59,10 +59,10 @@ static void *missing(enum weir_symbol_id id)
 static void *open_driver(bool nvml, bool load)
 {
     char path[PATH_MAX];
-    void *library = weir_linker.dlopen(files[nvml], RTLD_LAZY | RTLD_NOLOAD);
+    void *library = weir_linker.dlopen(files[nvml], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     if (!library && weir_find_object(signatures[nvml], path, sizeof path))
-        library = weir_linker.dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    return library || !load ? library : weir_linker.dlopen(files[nvml], RTLD_LAZY);
+        library = weir_linker.dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    return library || !load ? library : weir_linker.dlopen(files[nvml], RTLD_LAZY | RTLD_NODELETE);
 }
 
 /* Fills the slots of one library. Any number of threads may do it at once: they store the same values. */

@@ -147,6 +147,22 @@ def test_a_program_linked_against_the_driver_is_held(
     assert execute(machine, slice_, program) == "5\n"
 
 
+def test_another_tool_s_hook_keeps_its_place_before_the_limiter(
+    machine: Machine, slice_: Slice, compile_program: Compile
+) -> None:
+    shim = compile_program("shim", output="libshim.so", flags=("-shared", "-fPIC"))
+    program = compile_program("linked", flags=(f"-L{LIBRARIES}", "-l:libcuda.so.1"))
+    environment = {**machine.inside(slice_), "LD_PRELOAD": f"{shim}:{LIBRARY}"}
+    result = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "5\n", "6 allocations\n")
+
+
+def test_neither_the_driver_nor_the_limiter_can_be_unloaded_from_under_the_hooks(
+    machine: Machine, slice_: Slice, compile_program: Compile
+) -> None:
+    assert execute(machine, slice_, compile_program("unloading"), LIBRARY) == "5\n"
+
+
 def test_a_driver_without_a_function_is_complained_of_once_and_answers_not_found(
     machine: Machine, slice_: Slice, compile_program: Compile
 ) -> None:
