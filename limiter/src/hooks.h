@@ -33,12 +33,22 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGetProcAddress, cuGetProcAddress, OPTIONAL)                                                          \
     X(cuGetProcAddress_v2, cuGetProcAddress_v2, OPTIONAL)
 
-/* Device memory that is charged to the slice (memory.c, pools.c, vmm.c, contexts.c). */
+/* Device memory that is charged to the slice (memory.c, arrays.c, pools.c, vmm.c, contexts.c). */
 #define WEIR_MEMORY_HOOKS(X)                                                                                 \
     X(cuMemAlloc_v2, cuMemAlloc_v2, REQUIRED)                                                                \
     X(cuMemAllocPitch_v2, cuMemAllocPitch_v2, REQUIRED)                                                      \
     X(cuMemAllocManaged, cuMemAllocManaged, REQUIRED)                                                        \
     X(cuMemFree_v2, cuMemFree_v2, REQUIRED)                                                                  \
+    X(cuMemAlloc, cuMemAlloc, OPTIONAL)                                                                      \
+    X(cuMemAllocPitch, cuMemAllocPitch, OPTIONAL)                                                            \
+    X(cuMemFree, cuMemFree, OPTIONAL)                                                                        \
+    X(cuArrayCreate, cuArrayCreate, OPTIONAL)                                                                \
+    X(cuArrayCreate_v2, cuArrayCreate_v2, OPTIONAL)                                                          \
+    X(cuArray3DCreate, cuArray3DCreate, OPTIONAL)                                                            \
+    X(cuArray3DCreate_v2, cuArray3DCreate_v2, OPTIONAL)                                                      \
+    X(cuArrayDestroy, cuArrayDestroy, OPTIONAL)                                                              \
+    X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, OPTIONAL)                                              \
+    X(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, OPTIONAL)                                            \
     X(cuMemAllocAsync, cuMemAllocAsync, OPTIONAL)                                                            \
     X(cuMemAllocAsync_ptsz, cuMemAllocAsync, OPTIONAL)                                                       \
     X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, OPTIONAL)                                            \

@@ -87,6 +87,7 @@ void weir_slice_forget_slots(void);
 void weir_held_forget(void);
 void weir_objects_forget(void);
 void weir_blocks_forget(void);
+void weir_arrays_forget(void);
 void weir_pools_forget(void);
 void weir_contexts_forget(void);
 void weir_devices_forget(void);

@@ -114,6 +114,8 @@ void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_o
     weir_count_free(object->device);
     if (tag == WEIR_TAG_POINTER)
         release(object, pointer);
+    else if (tag == WEIR_TAG_ARRAY)
+        weir_array_gone(object, object->charged);
     else
         weir_pool_pointer_freed(object);
 }
@@ -128,12 +130,44 @@ CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, CUdevic
     return result;
 }
 
-CUresult cuMemFree_v2(CUdeviceptr pointer)
+#define FREE(symbol, type)                                                                                   \
+    CUresult symbol(type pointer)                                                                            \
+    {                                                                                                        \
+        if (weir_inside || !weir_slice())                                                                    \
+            return WEIR_REAL(symbol)(pointer);                                                               \
+        struct weir_object object;                                                                           \
+        enum weir_tag tag;                                                                                   \
+        bool known = weir_forget_pointer(pointer, &object, &tag);                                            \
+        return weir_after_free(WEIR_CALL(symbol, pointer), known, tag, pointer, &object);                    \
+    }
+
+FREE(cuMemFree_v2, CUdeviceptr)
+FREE(cuMemFree, CUdeviceptr_v1)
+
+/* The first version has 32 bits for addresses and sizes. */
+CUresult cuMemAlloc(CUdeviceptr_v1 *pointer, unsigned int size)
 {
-    if (weir_inside || !weir_slice())
-        return WEIR_REAL(cuMemFree_v2)(pointer);
-    struct weir_object object;
-    enum weir_tag tag;
-    bool known = weir_forget_pointer(pointer, &object, &tag);
-    return weir_after_free(WEIR_CALL(cuMemFree_v2, pointer), known, tag, pointer, &object);
+    if (weir_inside)
+        return WEIR_REAL(cuMemAlloc)(pointer, size);
+    int device = weir_current_device();
+    if (!weir_charge(device, WEIR_KIND_BUFFER, weir_footprint(size)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = WEIR_CALL(cuMemAlloc, pointer, size);
+    CUdeviceptr wide = result == CUDA_SUCCESS ? *pointer : 0;
+    return settle(result, device, WEIR_KIND_BUFFER, weir_footprint(size), &wide, size);
+}
+
+CUresult cuMemAllocPitch(CUdeviceptr_v1 *pointer, unsigned int *pitch, unsigned int width, unsigned int height,
+                         unsigned int element)
+{
+    if (weir_inside)
+        return WEIR_REAL(cuMemAllocPitch)(pointer, pitch, width, height, element);
+    int device = weir_current_device();
+    uint64_t bound = weir_footprint(rows(weir_round_up(width, PITCH_STEP), height));
+    if (!weir_charge(device, WEIR_KIND_BUFFER, bound))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = WEIR_CALL(cuMemAllocPitch, pointer, pitch, width, height, element);
+    CUdeviceptr wide = result == CUDA_SUCCESS ? *pointer : 0;
+    uint64_t size = result == CUDA_SUCCESS ? rows(*pitch, height) : 0;
+    return settle(result, device, WEIR_KIND_BUFFER, bound, &wide, size);
 }

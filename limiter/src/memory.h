@@ -15,7 +15,9 @@ bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum w
 /* After it: gives back what the pointer was charged, or puts the entry back if the driver refused. */
 CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, CUdeviceptr pointer,
                          const struct weir_object *object);
-/* A pointer is gone, freed or with its context. */
+/* An array is gone, and the card has so much more free memory. */
+void weir_array_gone(const struct weir_object *object, uint64_t freed);
+/* A pointer or array is gone, freed or with its context. */
 void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_object *object);
 
 #endif

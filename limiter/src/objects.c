@@ -131,9 +131,10 @@ struct weir_object *weir_object_find(enum weir_tag tag, uint64_t name)
     return entry ? &entry->object : NULL;
 }
 
-static bool is_pointer(uint64_t key)
+static bool ends_with_context(uint64_t key)
 {
-    return (key & 15) == WEIR_TAG_POINTER || (key & 15) == WEIR_TAG_POOL_POINTER;
+    enum weir_tag tag = (enum weir_tag)(key & 15);
+    return tag == WEIR_TAG_POINTER || tag == WEIR_TAG_POOL_POINTER || tag == WEIR_TAG_ARRAY;
 }
 
 void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t, const struct weir_object *))
@@ -144,7 +145,8 @@ void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t
         for (size_t i = 0; i < count; i++) {
             uint64_t key = atomic_load_explicit(&entries[i].key, memory_order_acquire);
             struct weir_object object;
-            if (is_pointer(key) && entries[i].object.context == context && take_entry(&entries[i], key, &object))
+            if (ends_with_context(key) && entries[i].object.context == context &&
+                take_entry(&entries[i], key, &object))
                 gone((enum weir_tag)(key & 15), key >> 4, &object);
         }
     }

@@ -129,6 +129,7 @@ static void in_child(void)
     if (atomic_exchange(&ever_claimed, false)) {
         weir_objects_forget(); /* large tables, and empty where nothing was ever charged */
         weir_blocks_forget();
+        weir_arrays_forget();
     }
     weir_pools_forget();
     weir_contexts_forget();

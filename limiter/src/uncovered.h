@@ -11,22 +11,6 @@
 
 /* Allocations that are not accounted for: counted, or refused as out of memory. */
 #define WEIR_UNCOVERED_MEMORY(X)                                                                             \
-    X(cuMemAlloc, cuMemAlloc, OPTIONAL, (CUdeviceptr_v1 *pointer, unsigned int size), (pointer, size))       \
-    X(cuMemAllocPitch, cuMemAllocPitch, OPTIONAL,                                                            \
-      (CUdeviceptr_v1 *pointer, unsigned int *pitch, unsigned int width, unsigned int height,                \
-       unsigned int element),                                                                                \
-      (pointer, pitch, width, height, element))                                                              \
-    X(cuArrayCreate, cuArrayCreate, OPTIONAL, (CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *shape),       \
-      (array, shape))                                                                                        \
-    X(cuArrayCreate_v2, cuArrayCreate_v2, OPTIONAL, (CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape),    \
-      (array, shape))                                                                                        \
-    X(cuArray3DCreate, cuArray3DCreate, OPTIONAL,                                                            \
-      (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *shape), (array, shape))                             \
-    X(cuArray3DCreate_v2, cuArray3DCreate_v2, OPTIONAL,                                                      \
-      (CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape), (array, shape))                                \
-    X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, OPTIONAL,                                              \
-      (CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels),                  \
-      (array, shape, levels))                                                                                \
     X(cuMemMapArrayAsync, cuMemMapArrayAsync, OPTIONAL,                                                      \
       (CUarrayMapInfo *maps, unsigned int count, CUstream stream), (maps, count, stream))                    \
     X(cuMemMapArrayAsync_ptsz, cuMemMapArrayAsync, OPTIONAL,                                                 \

@@ -222,16 +222,6 @@ def test_the_card_of_the_stream_is_charged_and_not_the_current_one(
         assert [card.used for card in slice_.stats.devices] == [CONTEXT, CONTEXT + 32 * MIB]
 
 
-def test_calls_that_are_not_accounted_for_are_counted_or_refused(
-    machine: Machine, slice_: Slice, make_slice: MakeSlice
-) -> None:
-    assert machine.run(slice_, *OPEN, "array:64")[2:] == [("array", OK)]
-    assert slice_.stats.devices[0].uncovered == 1
-    strict = make_slice(*slice_.control.devices, name="strict", refuse_unknown=1)
-    assert machine.run(strict, *OPEN, "array:64")[2:] == [("array", OUT_OF_MEMORY)]
-    assert strict.stats.devices[0].denied_policy == 1
-
-
 def test_eight_processes_at_once_never_pass_the_limit(machine: Machine, slice_: Slice) -> None:
     slice_.update(memory_limit=8 * CONTEXT + 1000 * MIB)
     watch = subprocess.Popen(

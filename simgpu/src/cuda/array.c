@@ -2,8 +2,8 @@
  * CUDA arrays: 1D, 2D, 3D, layered, cube maps.
  *
  * Storage is linear, row after row without padding, and charged as cuMemAlloc charges the same number of
- * bytes; how the real driver pads arrays was not measured. What it does not do: sparse arrays, deferred
- * mapping, textures.
+ * bytes, in blocks that hold no buffers; how the real driver pads and packs arrays was not measured.
+ * What it does not do: sparse arrays, deferred mapping, textures.
  */
 #include <stdlib.h>
 
@@ -72,7 +72,7 @@ CUresult sim_array_store(struct sim_context *context, struct sim_array *whole, u
 {
     struct sim_allocation *made;
     sim_memory_lock();
-    CUresult result = sim_buffer_create(context, SIM_USE_ARRAY, SIM_MEMORY_BUFFER, size, false, &made);
+    CUresult result = sim_buffer_create(context, SIM_USE_ARRAY, SIM_MEMORY_ARRAY, size, false, &made);
     if (!result) {
         made->owner = whole;
         whole->allocation = made;

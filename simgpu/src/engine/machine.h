@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #define SIM_MAGIC UINT64_C(0x5550474d49535257) /* "WRSIMGPU" */
-#define SIM_LAYOUT 2                           /* bump when any struct below changes its size or meaning */
+#define SIM_LAYOUT 3                           /* bump when any struct below changes its size or meaning */
 
 #define SIM_DEVICES 16
 #define SIM_PROCESSES 512
@@ -36,7 +36,8 @@
 
 enum sim_memory_kind { /* what device memory is held for, one sum each */
     SIM_MEMORY_CONTEXT,
-    SIM_MEMORY_BUFFER,  /* cuMemAlloc and relatives, arrays, pools, physical handles: all that NVML shows */
+    SIM_MEMORY_BUFFER,  /* cuMemAlloc and relatives, pools, physical handles: all that NVML shows */
+    SIM_MEMORY_ARRAY,   /* small ones share blocks with each other, not with buffers: an assumption */
     SIM_MEMORY_MODULE,
     SIM_MEMORY_MANAGED, /* takes the card's memory, yet NVML leaves it out of a process's figure */
     SIM_MEMORY_KINDS

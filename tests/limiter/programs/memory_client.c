@@ -6,7 +6,7 @@
  *   create:BYTES  hostcreate:BYTES                                             (object N: a VMM handle)
  *   free:N  freeasync:N  release:N  map:N  unmap:N  retain:N  destroypool  trimpool  morepools:N
  *   context  destroycontext  retainprimary  releaseprimary  resetprimary  device:ORDINAL
- *   elsewhere:BYTES  info  infofree  total  nvml  sync  array:SIDE  fill:BYTES (allocates until refused)
+ *   elsewhere:BYTES  info  infofree  total  nvml  sync  fill:BYTES (allocates until refused)
  *   fork  (the rest runs in a child; the parent waits)   closeall   wait (until a byte comes on stdin)
  *
  * It finds every function by dlsym, as most programs do. Objects are numbered from 0 in the order they are made.
@@ -219,8 +219,6 @@ static void continue_in_child(void)
 static void other(const char *name, uint64_t size)
 {
     char byte;
-    CUarray array;
-    CUDA_ARRAY_DESCRIPTOR shape = {.Width = size, .Height = size, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
     if (strcmp(name, "fork") == 0)
         continue_in_child();
     else if (strcmp(name, "closeall") == 0)
@@ -238,8 +236,6 @@ static void other(const char *name, uint64_t size)
         said(name, CALL(cuInit, 0));
     else if (strcmp(name, "elsewhere") == 0)
         said(name, allocate_elsewhere(size));
-    else if (strcmp(name, "array") == 0)
-        said(name, CALL_V2(cuArrayCreate, &array, &shape));
     else if (strcmp(name, "trimpool") == 0)
         said(name, CALL(cuMemPoolTrimTo, own_pool, 0));
     else if (strcmp(name, "morepools") == 0)

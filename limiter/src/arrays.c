@@ -1,0 +1,221 @@
+/*
+ * CUDA arrays and mipmapped arrays, whose storage has no address that a program ever sees.
+ *
+ * Over 1 MiB an array takes whole pages, as a buffer does. Smaller ones are packed by the driver, and which share a
+ * page cannot be told from the handle: a page is reserved before the call, and the card's own free memory is read
+ * before and after it to see whether it took one; the same when it is destroyed. A neighbour who allocates in that
+ * moment can make this wrong by a page for each call, until the last small array on the card is gone. Where
+ * formats are not known here, the texels' largest size is the bound and the reading decides.
+ *
+ * A level of a mipmapped array is a view and costs nothing. Sparse and deferred arrays hold nothing; what is mapped
+ * into them is physical memory, charged where it is made (vmm.c).
+ * Not here: padding by the card beyond the texels, which was not measured; the agent's reconciliation sees it.
+ */
+#include "account.h"
+#include "internal.h"
+#include "memory.h"
+#include "objects.h"
+
+#define HOLDS_NOTHING (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
+#define ONE_ARRAY (UINT64_C(1) << 32)
+
+/* The small arrays on a device: how many there are << 32, and how many pages are charged for them. */
+static _Atomic uint64_t packs[WEIR_MAX_DEVICES];
+
+struct storage { /* bytes that an array takes: somewhere between these two */
+    uint64_t least, most;
+    uint64_t before; /* free on the card before the call; read where they differ */
+    bool packed;
+    int device;
+};
+
+void weir_arrays_forget(void)
+{
+    for (int device = 0; device < WEIR_MAX_DEVICES; device++)
+        atomic_store(&packs[device], 0);
+}
+
+static uint64_t card_free(void)
+{
+    size_t left = 0, total = 0;
+    return WEIR_CALL(cuMemGetInfo_v2, &left, &total) == CUDA_SUCCESS ? left : 0;
+}
+
+/* Bytes of one channel; 0: of a format that is not laid out texel by texel. */
+static uint64_t channel_size(CUarray_format format)
+{
+    switch ((int)format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b ? b : 1, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t halved(uint64_t extent, unsigned level)
+{
+    uint64_t half = level < 64 ? extent >> level : 0;
+    return extent && !half ? 1 : half;
+}
+
+/* Texels of an array and its levels; the extents halve down to 1, the layers stay. */
+static uint64_t texels(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
+{
+    bool layered = shape->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+    uint64_t sum = 0;
+    for (unsigned level = 0; level < levels && level < 64; level++) {
+        uint64_t depth = layered ? shape->Depth : halved(shape->Depth, level);
+        uint64_t plane = times(halved(shape->Width, level), halved(shape->Height, level));
+        sum = __builtin_add_overflow(sum, times(plane, depth), &sum) ? UINT64_MAX : sum;
+        if (level && halved(shape->Width, level) <= 1 && halved(shape->Height, level) <= 1 && depth <= 1)
+            break;
+    }
+    return sum;
+}
+
+static struct storage storage_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
+{
+    struct storage storage = {.device = weir_current_device()};
+    if (!shape || (shape->Flags & HOLDS_NOTHING))
+        return storage;
+    uint64_t channel = channel_size(shape->Format);
+    uint64_t size = times(texels(shape, levels), times(channel ? channel : 4, shape->NumChannels));
+    storage.packed = size <= WEIR_PACKED_MAX;
+    storage.most = weir_footprint(size);
+    storage.least = storage.packed || !channel ? 0 : storage.most;
+    return storage;
+}
+
+static bool reserve(struct storage *storage)
+{
+    if (!weir_charge(storage->device, WEIR_KIND_BUFFER, storage->most))
+        return false;
+    if (storage->device >= 0 && storage->least < storage->most)
+        storage->before = card_free();
+    return true;
+}
+
+/* What the card gave, as far as its free memory shows it. */
+static uint64_t taken(const struct storage *storage)
+{
+    if (storage->least == storage->most || !storage->before)
+        return storage->most;
+    uint64_t after = card_free();
+    uint64_t less = storage->before > after ? storage->before - after : 0;
+    less -= less % WEIR_BLOCK;
+    return less < storage->most ? less : storage->most;
+}
+
+static CUresult settle(CUresult result, const struct storage *storage, const void *handle)
+{
+    int device = storage->device;
+    weir_count_result(device, result);
+    if (device < 0)
+        return result;
+    uint64_t charged = result == CUDA_SUCCESS ? taken(storage) : 0;
+    weir_give_back(device, WEIR_KIND_BUFFER, storage->most - charged);
+    if (result != CUDA_SUCCESS || !storage->most)
+        return result;
+    struct weir_object object = {.size = storage->packed ? WEIR_PACKED_MAX : storage->most,
+                                 .charged = charged,
+                                 .context = weir_current_context(),
+                                 .device = (int16_t)device,
+                                 .kind = WEIR_KIND_BUFFER};
+    if (storage->packed)
+        atomic_fetch_add(&packs[device], ONE_ARRAY + charged / WEIR_BLOCK);
+    if (!weir_object_put(WEIR_TAG_ARRAY, (uintptr_t)handle, &object))
+        weir_count_error(device);
+    return result;
+}
+
+/* One small array less: the last takes along all that is charged for them. */
+static void unpack(int device, uint64_t freed)
+{
+    uint64_t seen = atomic_load(&packs[device]), next, pages;
+    do {
+        uint64_t held = seen & (ONE_ARRAY - 1), count = seen / ONE_ARRAY;
+        pages = count <= 1 || freed / WEIR_BLOCK > held ? held : freed / WEIR_BLOCK;
+        next = count <= 1 ? 0 : seen - ONE_ARRAY - pages;
+    } while (!atomic_compare_exchange_weak(&packs[device], &seen, next));
+    weir_give_back(device, WEIR_KIND_BUFFER, pages * WEIR_BLOCK);
+}
+
+void weir_array_gone(const struct weir_object *object, uint64_t freed)
+{
+    if (object->size <= WEIR_PACKED_MAX)
+        unpack(object->device, freed);
+    else
+        weir_give_back(object->device, WEIR_KIND_BUFFER, object->charged);
+}
+
+#define CREATE(symbol, shape, levels, ...)                                                                   \
+    {                                                                                                        \
+        if (weir_inside)                                                                                     \
+            return WEIR_REAL(symbol)(__VA_ARGS__);                                                           \
+        struct storage storage = storage_of(shape, levels);                                                  \
+        if (!reserve(&storage))                                                                              \
+            return CUDA_ERROR_OUT_OF_MEMORY;                                                                 \
+        CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
+        return settle(result, &storage, result == CUDA_SUCCESS ? *array : NULL);                             \
+    }
+
+/* A description of an older version, or of fewer dimensions, with all fields. */
+#define WIDE(flat, depth, flag_bits)                                                                         \
+    ((flat) ? &(CUDA_ARRAY3D_DESCRIPTOR){.Width = (flat)->Width,                                             \
+                                         .Height = (flat)->Height,                                           \
+                                         .Depth = depth,                                                     \
+                                         .Format = (flat)->Format,                                           \
+                                         .NumChannels = (flat)->NumChannels,                                 \
+                                         .Flags = flag_bits}                                                 \
+            : NULL)
+
+CUresult cuArrayCreate(CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *shape)
+CREATE(cuArrayCreate, WIDE(shape, 0, 0), 1, array, shape)
+
+CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape)
+CREATE(cuArrayCreate_v2, WIDE(shape, 0, 0), 1, array, shape)
+
+CUresult cuArray3DCreate(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *shape)
+CREATE(cuArray3DCreate, WIDE(shape, shape->Depth, shape->Flags), 1, array, shape)
+
+CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
+CREATE(cuArray3DCreate_v2, shape, 1, array, shape)
+
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
+CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
+
+/* Levels, and arrays that hold nothing, are not known here and pass through. */
+#define DESTROY(symbol, type)                                                                                \
+    CUresult symbol(type array)                                                                              \
+    {                                                                                                        \
+        struct weir_object object;                                                                           \
+        bool known = !weir_inside && weir_object_take(WEIR_TAG_ARRAY, (uintptr_t)array, &object);            \
+        uint64_t before = known && object.size <= WEIR_PACKED_MAX ? card_free() : 0;                         \
+        CUresult result = WEIR_CALL(symbol, array);                                                          \
+        if (known && result == CUDA_SUCCESS) {                                                               \
+            uint64_t after = before ? card_free() : 0;                                                       \
+            weir_count_free(object.device);                                                                  \
+            weir_array_gone(&object, after > before ? after - before : 0);                                   \
+        } else if (known && !weir_object_put(WEIR_TAG_ARRAY, (uintptr_t)array, &object)) {                   \
+            weir_count_error(object.device);                                                                 \
+        }                                                                                                    \
+        return result;                                                                                       \
+    }
+
+DESTROY(cuArrayDestroy, CUarray)
+DESTROY(cuMipmappedArrayDestroy, CUmipmappedArray)

@@ -1,0 +1,224 @@
+/*
+ * Takes and gives device memory of kinds that have no address, at random or as told:
+ *
+ *   object_kinds do COMMAND…     prints the result of each; KIND:BYTES takes, free:N gives the N-th back,
+ *                                context / destroycontext, and wait (until a byte comes on stdin)
+ *   object_kinds random SEED N   N random steps; after each, what the slice says is used must be what NVML shows
+ *                                for this process
+ *
+ * Kinds are in the table at the end. What it does not do: judge anything else; the test does.
+ */
+#include <nvml.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu.h"
+
+#define OBJECTS 512
+
+struct object {
+    const struct kind *kind; /* NULL: given back */
+    void *handle;
+};
+
+struct kind {
+    const char *name;
+    CUresult (*take)(struct object *, size_t);
+    CUresult (*give)(struct object *);
+};
+
+static struct object objects[OBJECTS];
+static int made;
+
+static CUresult take_buffer(struct object *object, size_t size)
+{
+    return GPU(cuMemAlloc_v2)((CUdeviceptr *)&object->handle, size);
+}
+
+static CUresult give_buffer(struct object *object)
+{
+    return GPU(cuMemFree_v2)((CUdeviceptr)(uintptr_t)object->handle);
+}
+
+static CUresult take_first(struct object *object, size_t size)
+{
+    CUdeviceptr_v1 pointer = 0;
+    CUresult result = GPU(cuMemAlloc)(&pointer, (unsigned)size);
+    object->handle = (void *)(uintptr_t)pointer;
+    return result;
+}
+
+static CUresult give_first(struct object *object)
+{
+    return GPU(cuMemFree)((CUdeviceptr_v1)(uintptr_t)object->handle);
+}
+
+static CUresult take_first_pitch(struct object *object, size_t size)
+{
+    CUdeviceptr_v1 pointer = 0;
+    unsigned pitch;
+    CUresult result = GPU(cuMemAllocPitch)(&pointer, &pitch, (unsigned)(size / 16), 16, 4);
+    object->handle = (void *)(uintptr_t)pointer;
+    return result;
+}
+
+static CUresult take_array(struct object *object, size_t size)
+{
+    CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = 256, .Height = (size + 1023) / 1024, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    return GPU(cuArrayCreate_v2)((CUarray *)&object->handle, &shape);
+}
+
+static CUresult take_array3d(struct object *object, size_t size)
+{
+    CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 64,
+                                     .Height = (size + 1023) / 1024,
+                                     .Depth = 4,
+                                     .Format = CU_AD_FORMAT_HALF,
+                                     .NumChannels = 2};
+    return GPU(cuArray3DCreate_v2)((CUarray *)&object->handle, &shape);
+}
+
+static CUresult give_array(struct object *object)
+{
+    return GPU(cuArrayDestroy)(object->handle);
+}
+
+/* A base level of `size` bytes and three above it; a level is a view, and nobody's to destroy. */
+static CUresult take_mipmap(struct object *object, size_t size)
+{
+    CUarray level;
+    CUDA_ARRAY3D_DESCRIPTOR shape = {
+        .Width = 1024, .Height = (size + 4095) / 4096, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    CUresult result = GPU(cuMipmappedArrayCreate)((CUmipmappedArray *)&object->handle, &shape, 4);
+    if (result == CUDA_SUCCESS) {
+        REQUIRE(GPU(cuMipmappedArrayGetLevel)(&level, object->handle, 1) == CUDA_SUCCESS);
+        REQUIRE(GPU(cuArrayDestroy)(level) != CUDA_SUCCESS);
+    }
+    return result;
+}
+
+static CUresult give_mipmap(struct object *object)
+{
+    return GPU(cuMipmappedArrayDestroy)(object->handle);
+}
+
+static const struct kind kinds[] = {
+    {"buffer", take_buffer, give_buffer},
+    {"first", take_first, give_first},
+    {"firstpitch", take_first_pitch, give_first},
+    {"array", take_array, give_array},
+    {"array3d", take_array3d, give_array},
+    {"mipmap", take_mipmap, give_mipmap},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+static CUresult take(const struct kind *kind, size_t size)
+{
+    struct object object = {.kind = kind};
+    CUresult result = kind->take(&object, size);
+    REQUIRE(made < OBJECTS);
+    if (result == CUDA_SUCCESS)
+        objects[made++] = object;
+    return result;
+}
+
+static CUresult give(int number)
+{
+    CUresult result = objects[number].kind->give(&objects[number]);
+    objects[number].kind = NULL;
+    return result;
+}
+
+static unsigned long long shown(void)
+{
+    nvmlProcessInfo_t processes[16];
+    unsigned count = 16;
+    nvmlDevice_t card;
+    REQUIRE(!nvmlDeviceGetHandleByIndex_v2(0, &card));
+    REQUIRE(!nvmlDeviceGetComputeRunningProcesses_v3(card, &count, processes));
+    for (unsigned i = 0; i < count; i++)
+        if (processes[i].pid == (unsigned)getpid())
+            return processes[i].usedGpuMemory;
+    return 0;
+}
+
+static void agree(int step, const char *what)
+{
+    size_t left, total;
+    REQUIRE(GPU(cuMemGetInfo_v2)(&left, &total) == CUDA_SUCCESS);
+    if (total - left == shown())
+        return;
+    fprintf(stderr, "step %d, %s: the slice says %zu, NVML %llu\n", step, what, total - left, shown());
+    exit(1);
+}
+
+static size_t random_size(void)
+{
+    size_t largest = (size_t)1 << (9 + rand() % 15);
+    return 1 + (size_t)rand() % largest;
+}
+
+static void random_steps(unsigned seed, int steps)
+{
+    int refused = 0;
+    srand(seed);
+    for (int step = 0; step < steps; step++) {
+        const struct kind *kind = &kinds[(size_t)rand() % KINDS];
+        int slot = rand() % (OBJECTS / 8);
+        if (objects[slot].kind) {
+            kind = objects[slot].kind;
+            REQUIRE(give(slot) == CUDA_SUCCESS);
+        } else {
+            made = slot;
+            CUresult result = take(kind, random_size());
+            REQUIRE(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
+            refused += result != CUDA_SUCCESS;
+        }
+        agree(step, kind->name);
+    }
+    for (int i = 0; i < OBJECTS; i++)
+        REQUIRE(!objects[i].kind || give(i) == CUDA_SUCCESS);
+    agree(steps, "the end");
+    printf("%d\n", refused);
+}
+
+static int run(const char *command)
+{
+    static CUcontext context;
+    char name[32] = "", byte;
+    unsigned long long value = 0;
+    sscanf(command, "%31[^:]:%llu", name, &value);
+    if (!strcmp(name, "free"))
+        return (int)give((int)value);
+    if (!strcmp(name, "context"))
+        return (int)GPU(cuCtxCreate_v2)(&context, 0, 0);
+    if (!strcmp(name, "destroycontext"))
+        return (int)GPU(cuCtxDestroy_v2)(context);
+    if (!strcmp(name, "wait")) {
+        printf("waiting\n");
+        fflush(stdout);
+        return (int)read(STDIN_FILENO, &byte, 1);
+    }
+    for (size_t i = 0; i < KINDS; i++)
+        if (!strcmp(kinds[i].name, name))
+            return (int)take(&kinds[i], value);
+    fprintf(stderr, "%s: not a command\n", command);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    CUcontext context;
+    REQUIRE(argc > 2 && !nvmlInit_v2());
+    REQUIRE(GPU(cuInit)(0) == CUDA_SUCCESS);
+    REQUIRE(GPU(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_SUCCESS);
+    REQUIRE(GPU(cuCtxSetCurrent)(context) == CUDA_SUCCESS);
+    if (!strcmp(argv[1], "random") && argc == 4)
+        random_steps((unsigned)atoi(argv[2]), atoi(argv[3]));
+    else
+        for (int i = 2; i < argc; i++)
+            printf("%s %d\n", argv[i], run(argv[i]));
+    return 0;
+}

@@ -1,0 +1,104 @@
+"""Arrays and buffers of the first version are charged as the card gives them, and refused past the limit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from limiter.pages import ControlDevice
+
+from .conftest import MIB, Machine, MakeSlice, Slice
+from .test_memory import CONTEXT, NVML, in_use
+
+LIMIT = CONTEXT + 256 * MIB
+PROGRAM = "object_kinds"
+
+
+@pytest.fixture
+def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
+    """256 MiB of the first card beyond a context."""
+    machine.compile_program(PROGRAM, flags=NVML)
+    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
+
+
+@contextlib.contextmanager
+def resting(machine: Machine, slice_: Slice, *commands: str) -> Iterator[list[str]]:
+    """A process that has carried out the commands and still lives, with their results."""
+    process = machine.start(slice_, "do", *commands, "wait", name=PROGRAM)
+    assert process.stdout
+    results = []
+    for line in process.stdout:
+        if line == "waiting\n":
+            break
+        results.append(line.split()[1])
+    try:
+        yield results
+    finally:
+        errors = process.communicate("x", timeout=30)[1]
+        assert process.returncode == 0, errors
+
+
+WHAT_IS_CHARGED = {
+    "large arrays take whole pages": (("array:5000000", "array3d:3000000"), 10),
+    "small arrays share pages": (("array:100000",) * 16, 2),
+    "small arrays share none with buffers": (("buffer:1000", "array:1000", "buffer:1000"), 4),
+    "a page goes with its last array": (("array:600000",) * 6 + ("free:0", "free:1", "free:2"), 2),
+    "the last array takes all along": (("array:600000", "array:600000", "free:1", "free:0"), 0),
+    "levels cost nothing by themselves": (("mipmap:4194304",), 6),
+    "a mipmapped array is given back": (("mipmap:4194304", "free:0"), 0),
+    "the first version's buffers": (("first:100", "first:100", "first:3000000"), 6),
+    "the first version's pitched buffers": (("firstpitch:3000000", "free:0", "firstpitch:100000"), 2),
+}
+
+
+@pytest.mark.parametrize("case", WHAT_IS_CHARGED)
+def test_what_is_charged_is_what_the_card_gives(machine: Machine, slice_: Slice, case: str) -> None:
+    commands, expected = WHAT_IS_CHARGED[case]
+    idle = in_use(machine)
+    with resting(machine, slice_, *commands) as results:
+        assert set(results) == {"0"}
+        assert slice_.stats.devices[0].used - CONTEXT == expected * MIB
+        assert in_use(machine) - idle - CONTEXT == expected * MIB
+        assert slice_.stats.devices[0].hook_errors == 0
+
+
+@pytest.mark.parametrize("kind", ["array", "array3d", "mipmap", "first", "firstpitch"])
+def test_past_the_limit_every_kind_is_out_of_memory_and_works_again_after_a_free(
+    machine: Machine, slice_: Slice, kind: str
+) -> None:
+    commands = (f"buffer:{200 * MIB}", f"{kind}:{100 * MIB}", "free:0", f"{kind}:{100 * MIB}")
+    with resting(machine, slice_, *commands) as results:
+        assert results == ["0", "2", "0", "0"]
+        card = slice_.stats.devices[0]
+        assert (card.denied_limit, card.denied_device, card.hook_errors) == (1, 0, 0)
+        assert card.peak_bytes <= LIMIT
+
+
+def test_small_arrays_fill_a_slice_and_no_more(machine: Machine, slice_: Slice) -> None:
+    slice_.update(memory_limit=CONTEXT + 8 * MIB)
+    idle = in_use(machine)
+    with resting(machine, slice_, *("array:1000000",) * 10) as results:
+        assert results == ["0"] * 7 + ["2"] * 3  # none begins without a page of room
+        assert in_use(machine) - idle == CONTEXT + 8 * MIB == slice_.stats.devices[0].used
+
+
+def test_what_was_made_in_a_context_goes_with_it(machine: Machine, slice_: Slice) -> None:
+    slice_.update(memory_limit=2 * CONTEXT + 64 * MIB)
+    inside = ("array:1000", "array:5000000", "mipmap:4194304", "first:100")
+    with resting(machine, slice_, "context", *inside, "destroycontext") as results:
+        assert set(results) == {"0"}
+        assert slice_.stats.devices[0].used == CONTEXT
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_after_every_step_of_a_random_sequence_the_ledger_is_what_nvml_shows(
+    machine: Machine, slice_: Slice, seed: int
+) -> None:
+    slice_.update(memory_limit=CONTEXT + 24 * MIB)
+    process = machine.start(slice_, "random", str(seed), "400", name=PROGRAM)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert int(output) > 0  # some did not fit
+    assert slice_.stats.devices[0].hook_errors == 0
