@@ -11,12 +11,12 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from deviceplugin import reconcile, slots
+from deviceplugin import slots
 from deviceplugin.appetite import Activity, Appetite
-from deviceplugin.contexts import context_bytes
+from deviceplugin.auditor import MS, Auditor, Key, renewed
 from deviceplugin.glance import Counters, Glance
 from limiter import layout, writer
 from limiter.identity import Identity
@@ -24,25 +24,10 @@ from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError
 from limiter.slices import Observation, observe, sweep
 from weir.nvml import Nvml
 
-MS = 1_000_000
-RECONCILE_EVERY = 1_000 * MS
+AUDIT_EVERY = 1_000 * MS
 TICK = 100 * MS
 GLANCE = 5 * MS
 SLOT_LIFE = 1_000 * MS  # ten ticks: a slow agent loses no slot, a dead one blocks nobody for longer
-UNACCOUNTED_LIFE = 5_000 * MS
-
-Key = tuple[Path, int]  # a slice directory and the card's place in it
-
-
-@dataclass
-class Figures:
-    """What the last reconciliation found; kept between ticks, lost without harm at a hand-over."""
-
-    at: int = 0
-    unaccounted: dict[Key, int] = field(default_factory=dict)
-    contexts: dict[Key, int] = field(default_factory=dict)
-    seen: reconcile.SeenTwice[Key] = field(default_factory=reconcile.SeenTwice)
-    candidates: dict[Key, int] = field(default_factory=dict)
 
 
 class Agent:
@@ -50,12 +35,12 @@ class Agent:
 
     def __init__(self, box: Path, nvml: Nvml, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._box = box
-        self._nvml = nvml
         self._clock = clock
         self._activity: Activity[Key] = Activity()
         self._appetite: Appetite[Key] = Appetite()
         self._turns: dict[Key, slots.Turn] = {}
-        self._figures = Figures()
+        self._auditor = Auditor(box, nvml)
+        self._audited = 0
         self._resting = Glance()
         self._next = 0
 
@@ -80,10 +65,10 @@ class Agent:
         self._resting.watch({})
 
     def _look(self, now: int) -> None:
-        if now - self._figures.at >= RECONCILE_EVERY:
-            self._figures.at = now
+        if now - self._audited >= AUDIT_EVERY:
+            self._audited = now
             sweep(self._box)
-            self._reconcile()
+            self._auditor.audit()
         found = [one for one in observe(self._box, processes=False) if one.control and one.stats]
         cards: dict[str, list[slots.Tenant[Key]]] = defaultdict(list)
         for one in found:
@@ -139,41 +124,11 @@ class Agent:
         for index, control in enumerate(wanted.devices):
             key = (one.path, index)
             device = with_turn(control, self._turns.get(key, slots.Turn()), now)
-            devices.append(with_figures(device, self._figures, key, now))
+            devices.append(self._auditor.figures.onto(device, key, now))
         wanted = replace(wanted, devices=tuple(devices))
         if wanted != page:
             with contextlib.suppress(PageError):  # removed meanwhile, or not ours to repair
                 writer.update_control(one.path / "control", wanted)
-
-    def _reconcile(self) -> None:
-        before = {one.path: one.stats for one in observe(self._box)}
-        models = {gpu.uuid: gpu.name for gpu in self._nvml.gpus()}
-        shown = {uuid: {one.pid: one.used for one in self._nvml.processes(uuid)} for uuid in models}
-        excess: dict[Key, int] = {}
-        costs: dict[Key, int] = {}
-        for one in observe(self._box):
-            earlier = before.get(one.path)
-            if one.identity is None or one.control is None or one.stats is None or earlier is None:
-                continue
-            for index, share in enumerate(one.identity.devices):
-                here = shown.get(share.uuid, {})
-                excess[one.path, index] = reconcile.unaccounted(earlier, one.stats, index, here)
-                charge = one.control.devices[index].context_bytes
-                cost = reconcile.context_cost(earlier, one.stats, index, here, charge)
-                if cost is not None and cost >= context_bytes(models.get(share.uuid, "")) // 8:
-                    costs[one.path, index] = min(cost, charge)
-        self._figures.unaccounted = self._figures.seen.confirm(excess)
-        self._learn_contexts(costs)
-
-    def _learn_contexts(self, costs: dict[Key, int]) -> None:
-        """A lower cost counts once it was the same twice in a row, and for the slice that showed it alone.
-
-        A higher one is not learnt: it may be modules and workspaces, and what they take is unaccounted for.
-        """
-        agreed = {key: cost for key, cost in costs.items() if self._figures.candidates.get(key) == cost}
-        known = {**self._figures.contexts, **agreed}
-        self._figures.contexts = {key: known[key] for key in known.keys() & self._figures.unaccounted.keys()}
-        self._figures.candidates = costs
 
 
 def promised(page: ControlPage, identity: Identity) -> ControlPage:
@@ -203,31 +158,13 @@ def with_turn(control: ControlDevice, turn: slots.Turn, now: int) -> ControlDevi
         slot_frame=turn.frame,
         slot_offset=turn.offset,
         slot_length=turn.length,
-        slot_deadline=_renewed(control.slot_deadline, now, SLOT_LIFE) if turn.frame else 0,
+        slot_deadline=renewed(control.slot_deadline, now, SLOT_LIFE) if turn.frame else 0,
         loan_core_limit=lent,
-        loan_deadline=_renewed(control.loan_deadline, now, SLOT_LIFE) if lent else 0,
+        loan_deadline=renewed(control.loan_deadline, now, SLOT_LIFE) if lent else 0,
         lease_core_limit=capped,
-        lease_deadline=_renewed(control.lease_deadline, now, SLOT_LIFE) if capped < layout.FULL_CORES else 0,
-    )
-
-
-def with_figures(control: ControlDevice, figures: Figures, key: Key, now: int) -> ControlDevice:
-    """The control fields that reconciliation found: bytes unaccounted for, and what a context costs."""
-    excess = figures.unaccounted.get(key, control.unaccounted)
-    lasting = control.unaccounted_deadline  # a new agent leaves it to end by itself
-    if key in figures.unaccounted:
-        lasting = _renewed(lasting, now, UNACCOUNTED_LIFE) if excess else 0
-    return replace(
-        control,
-        unaccounted=excess,
-        unaccounted_deadline=lasting,
-        context_bytes=figures.contexts.get(key, control.context_bytes),
+        lease_deadline=renewed(control.lease_deadline, now, SLOT_LIFE) if capped < layout.FULL_CORES else 0,
     )
 
 
 def _counters(stats: DeviceStats) -> Counters:
     return stats.launches, stats.last_launch, stats.waiting
-
-
-def _renewed(deadline: int, now: int, life: int) -> int:
-    return deadline if now + life // 2 < deadline <= now + life else now + life

@@ -3,14 +3,18 @@
 The program shares our process group, so a terminal's Ctrl-C or Ctrl-Z reaches it directly; only signals that
 somebody sent to us by `kill` are passed on. When it stops, so do we, and the shell sees a stopped job.
 Signals are waited for, never handled: `block` must be called before any thread is started.
+
+One thing is different: what the program leaves behind becomes this process's child while that lives, not
+init's. So what was started in a slice can be told from the rest, however it came about (belonging.py).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from weir.errors import CommandNotFoundError, NotExecutableError
@@ -28,9 +32,15 @@ PASSED_ON = frozenset(
         signal.SIGCONT,
     }
 )
+_PR_SET_CHILD_SUBREAPER = 36
 _SI_KERNEL = 0x80  # si_code of what the terminal sends, to every process of the group at once
 # Python ignores these, and an ignored signal would stay ignored in the program.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever the program leaves behind. A kernel that cannot is no reason to fail."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def resolve(command: str, search: str) -> str:
@@ -93,11 +103,22 @@ class Child:
                 if came.si_code != _SI_KERNEL:
                     os.kill(self.pid, came.si_signo)
                 continue
-            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
-            if pid and os.WIFSTOPPED(status):
+            for status in self._statuses():
+                if not os.WIFSTOPPED(status):
+                    code = os.waitstatus_to_exitcode(status)
+                    return code if code >= 0 else 128 - code
                 before_stop()
                 os.kill(os.getpid(), signal.SIGSTOP)
                 after_stop()
-            elif pid:
-                code = os.waitstatus_to_exitcode(status)
-                return code if code >= 0 else 128 - code
+
+    def _statuses(self) -> Iterator[int]:
+        """What became of the program since the last look; adopted processes that ended are laid to rest."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return
+            if pid == self.pid:
+                yield status
+            if not pid:
+                return

@@ -12,22 +12,23 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from deviceplugin import reconcile
 from limiter import layout, library_path
+from limiter.belonging import Origin, read_origin, tell
 from limiter.pages import StatsPage
 from limiter.slices import observe
 from weir.errors import HostError
-from weir.nvml import Nvml
+from weir.nvml import Nvml, in_host_pid_namespace
 from weir.roots import check_private
 from weir.units import format_bytes
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 _LOAD_SECONDS = 10
-_HOST_PID_NAMESPACE = 0xEFFFFFFC  # the inode of the first PID namespace (proc_ns.h, PROC_PID_INIT_INO)
 _MPS_PIPES = Path("/tmp/nvidia-mps")  # noqa: S108 -- the path that NVIDIA's MPS daemon uses by default
 
 
@@ -112,28 +113,28 @@ def cards(nvml: Nvml) -> Iterator[Finding]:
 
 def outsiders(nvml: Nvml, box: Path) -> Finding:
     """Programs on the cards that are in no slice: nothing holds them."""
-    pages = [one.stats for one in observe(box) if one.stats]
-    found = {
-        pid: used
-        for gpu in nvml.gpus()
-        for pid, used in reconcile.strangers(
-            {one.pid: one.used for one in nvml.processes(gpu.uuid)}, pages
-        ).items()
-    }
+    found: dict[int, int] = defaultdict(int)
+    households = reconcile.households(observe(box))
+    look = read_origin if nvml.names_our_processes else Origin
+    for gpu in nvml.gpus():
+        on_card = {one.pid: one.used for one in nvml.processes(gpu.uuid)}
+        for pid, belongs in tell({pid: look(pid) for pid in on_card}, households).items():
+            if not belongs.slot:
+                found[pid] += on_card[pid]
     if not found:
-        return Finding("other programs", OK, "none on the cards outside slices")
+        return Finding("other programs", OK, "none on the cards without the limiter")
     which = ", ".join(f"{pid} ({format_bytes(used)})" for pid, used in sorted(found.items())[:5])
     return Finding(
         "other programs",
         NOTE,
-        f"{len(found)} on the cards outside slices: {which}",
+        f"{len(found)} on the cards without the limiter: {which}",
         "start them with weir run; their memory counts as gone, their GPU time is not held",
     )
 
 
 def pid_namespace(simulated: bool, namespace: Path = Path("/proc/self/ns/pid")) -> Finding:
     """Whether NVML's process IDs, which are the host's, mean anything here."""
-    if simulated or namespace.stat().st_ino == _HOST_PID_NAMESPACE:
+    if simulated or in_host_pid_namespace(namespace):
         return Finding("process IDs", OK, "NVML's are the same as here")
     return Finding(
         "process IDs",

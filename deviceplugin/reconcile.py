@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from limiter import layout
+from limiter.belonging import Household
 from limiter.ledger import Held
 from limiter.pages import StatsPage
+from limiter.slices import Observation
 
 K = TypeVar("K", bound=Hashable)
 
@@ -48,10 +50,13 @@ def context_cost(
     return min(costs, default=None)
 
 
-def strangers(shown: Mapping[int, int], slices: Iterable[StatsPage]) -> dict[int, int]:
-    """Processes on the card, with their bytes, that have no slot in any slice."""
-    known = {process.pid for page in slices for process in page.processes}
-    return {pid: used for pid, used in shown.items() if pid not in known}
+def households(found: Iterable[Observation]) -> list[Household]:
+    """What the slices that live are known by."""
+    return [
+        Household(str(one.path), one.supervisor, frozenset(process.pid for process in one.stats.processes))
+        for one in found
+        if one.stats and one.state in ("live", "orphan")
+    ]
 
 
 def _accounted(held: Held) -> int:

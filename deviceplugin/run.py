@@ -190,6 +190,7 @@ def run(
     check(wanted, nvml.gpus())
     box = make_box_root(root, simulate)
     mask = child.block()
+    child.adopt_orphans()
     made = make_slice(box, nvml, wanted, name, terms)
     context.exit(
         supervise(box, nvml, made, lambda environment: child.Child(file, command, environment, mask))

@@ -9,9 +9,9 @@ forgotten at once. Time is an argument; nothing here reads a clock, a file or a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
-from exporter.snapshot import Claims, Container, Counters, GpusReading, SliceState
+from exporter.snapshot import Claims, Container, Counters, SliceState
 
 _COUNTERS = [one.name for one in fields(Counters)]
 Key = tuple[str, str, str, int, int]
@@ -72,24 +72,3 @@ def _share(gpu_seconds: float, elapsed: float) -> float | None:
 
 def _error(used: float | None, limit: float | None) -> float | None:
     return None if used is None or not limit else (used - limit) / limit
-
-
-def with_driver_bytes(states: Iterable[SliceState], gpus: GpusReading) -> tuple[SliceState, ...]:
-    """The same states with NVML's bytes for each slice's processes; None where nobody can say.
-
-    NVML speaks of host process IDs and a slot holds the ID of its process's own namespace. They are the same
-    for `weir run` slices (no pod) on the host itself: where NVML knows none of a container's processes, one
-    of us is in some other namespace, and nothing is said.
-    """
-    cards = {
-        state.gpu.uuid: {process.pid: process.used for process in state.processes} for state in gpus.gpus
-    }
-    everywhere = {pid for card in cards.values() for pid in card}
-
-    def bytes_of(state: SliceState) -> int | None:
-        card, pids = cards.get(state.claims.gpu_uuid), state.container.pids
-        if card is None or state.container.pod or (pids and everywhere.isdisjoint(pids)):
-            return None
-        return sum(card.get(pid, 0) for pid in pids)
-
-    return tuple(replace(state, driver_used=bytes_of(state)) for state in states)

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from exporter.accounting import Accounting, with_driver_bytes
+from exporter.accounting import Accounting
+from exporter.audit import audited
 from exporter.collectors import Collector
 from exporter.render import Page, Renderer
 from exporter.snapshot import GpusReading, Health, SlicesReading, SliceState, Snapshot
@@ -166,9 +167,10 @@ class Collection:
         if accounted is None:
             return Snapshot(self._clocks.wall(), gpus=gpus, health=health)
         slices, states = accounted
+        states, gpus = audited(states, gpus)
         return Snapshot(
             self._clocks.wall(),
-            with_driver_bytes(states, gpus),
+            states,
             slices.containers,
             slices.regions,
             slices.torn_reads,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from exporter.snapshot import GpusReading, GpuState
+from limiter.belonging import Origins
 from weir.nvml import Gpu, Nvml
 
 R_co = TypeVar("R_co", covariant=True)
@@ -29,12 +30,15 @@ class NvmlCollector:
     def __init__(self, open_nvml: Callable[[], Nvml]) -> None:
         self._open = open_nvml
         self._nvml: Nvml | None = None
+        self._origins = Origins()
 
     def collect(self) -> GpusReading:
         try:
             nvml = self._nvml = self._nvml or self._open()
             gpus = tuple(self._state(nvml, gpu) for gpu in nvml.gpus())
-            return GpusReading(nvml.driver_version, nvml.cuda_version, gpus)
+            pids = {process.pid for card in gpus for process in card.processes}
+            origins = self._origins.look(pids) if nvml.names_our_processes else None
+            return GpusReading(nvml.driver_version, nvml.cuda_version, gpus, origins)
         except Exception:
             self._nvml = None  # the driver may have been reloaded under us: begin again
             raise

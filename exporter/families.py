@@ -157,6 +157,17 @@ SLICE_FAMILIES: tuple[Family[SliceState], ...] = (
         "Live processes attached to the slice.",
         lambda s: len(s.container.pids),
     ),
+    gauge(
+        "weir_processes_without_limiter",
+        "Processes of the slice on the card that never loaded the limiter; no series where nobody can tell.",
+        lambda s: None if s.strays is None else len(s.strays),
+        "nvml",
+    ),
+    gauge(
+        "weir_priority",
+        "0 goes before 1 where both want time that nobody was promised.",
+        lambda s: s.container.priority,
+    ),
 )
 
 CONTAINER_FAMILIES: tuple[Family[Container], ...] = (

@@ -102,6 +102,18 @@ GPU_FAMILIES: tuple[Family[GpuRow], ...] = (
         ("reason",),
     ),
     gauge(
+        "weir_gpu_processes_outside_slices",
+        "Processes on the card that belong to no slice; no series where nobody can tell.",
+        lambda row: None if row.state.outside is None else len(row.state.outside),
+        "nvml",
+    ),
+    gauge(
+        "weir_gpu_memory_outside_slices_bytes",
+        "Device memory that NVML shows for them.",
+        lambda row: row.state.outside_bytes,
+        "nvml",
+    ),
+    gauge(
         "weir_gpu_slices",
         "Slices on the card; 0 on an idle card.",
         lambda row: row.slices,

@@ -54,6 +54,7 @@ def _slice(state: SliceState) -> dict[str, Any]:
             "throttled_ratio": state.throttled_ratio,
             "memory_driver_used_bytes": state.driver_used,
             "memory_unaccounted_bytes": state.unaccounted,
+            "processes_without_limiter": None if state.strays is None else list(state.strays),
             "overrun_seconds": state.overrun_seconds,
             "overrun_byte_seconds": state.overrun_byte_seconds,
         },
@@ -71,6 +72,7 @@ def _gpu(state: GpuState, snapshot: Snapshot) -> dict[str, Any]:
         "utilization_ratio": reading.utilization,
         "energy_joules": reading.energy_joules,
         "slices": len(snapshot.slices_on(gpu.uuid)),
+        "processes_outside_slices": None if state.outside is None else list(state.outside),
         "processes": [{"pid": one.pid, "used_bytes": one.used} for one in state.processes],
     }
 

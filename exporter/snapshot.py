@@ -13,8 +13,10 @@ reads a file, asks a card or knows a metric's name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from limiter.belonging import Origin
 from weir.nvml import Gpu, GpuProcess, GpuReading
 
 REGION_STATES = ("live", "stale", "orphan", "corrupt", "version_mismatch")
@@ -71,6 +73,9 @@ class Container:
     page_version: str = ""
     heartbeat: float | None = None  # Unix time
     reaped: int = 0  # slots taken back from dead processes
+    priority: int = 1
+    path: str = ""  # of its directory
+    supervisor: int = 0  # process ID; 0: none lives
     unaccounted_calls: dict[str, int] = field(default_factory=dict)  # let through, by what they were for
     hook_errors: dict[str, int] = field(default_factory=dict)  # what the limiter failed at: memory, launch
 
@@ -96,6 +101,13 @@ class GpuState:
     gpu: Gpu
     reading: GpuReading
     processes: tuple[GpuProcess, ...] = ()
+    outside: tuple[int, ...] | None = None  # of these, those of no slice; None: nobody can tell
+
+    @property
+    def outside_bytes(self) -> int | None:
+        """What processes of no slice hold."""
+        outside = self.outside
+        return None if outside is None else sum(one.used for one in self.processes if one.pid in outside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +117,7 @@ class GpusReading:
     driver_version: str = ""
     cuda_version: str = ""
     gpus: tuple[GpuState, ...] = ()
+    origins: Mapping[int, Origin] | None = None  # of every process on a card; None: IDs mean nothing here
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,7 @@ class SliceState:
     overrun_seconds: float = 0.0
     overrun_byte_seconds: float = 0.0
     driver_used: int | None = None  # NVML's bytes for the slice's processes
+    strays: tuple[int, ...] | None = None  # of these, those without a slot; None: nobody can tell
     ratio_error: float | None = None  # (used - limit) / limit
 
     @property

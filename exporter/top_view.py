@@ -49,6 +49,9 @@ def _card(state: GpuState, simulate: str | None) -> Text:
         text.append("  simulated", style="yellow")
     used = f"{format_bytes(reading.memory_used)} of {format_bytes(gpu.capacity)}"
     text.append(f"   utilisation {_percent(reading.utilization)}   memory {used}", style="not bold")
+    if state.outside:
+        held = format_bytes(state.outside_bytes or 0)
+        text.append(f"   outside slices {len(state.outside)} ({held})", style="yellow")
     return text
 
 
@@ -80,8 +83,15 @@ def _row(state: SliceState, bars: bool) -> list[RenderableType]:
         _DASH if limit is None else format_bytes(limit),
         Text(str(refused), style="yellow" if refused else "dim"),
         _percent(state.throttled_ratio),
-        str(len(state.container.pids)),
+        _processes(state),
     ]
+
+
+def _processes(state: SliceState) -> Text:
+    """How many run, and how many of them nothing holds."""
+    loose = len(state.strays or ())
+    held = str(len(state.container.pids))
+    return Text.assemble(held, (f" +{loose} not held", "bold red")) if loose else Text(held)
 
 
 def bar(used: float | None, asked: float | None) -> Text:

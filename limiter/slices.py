@@ -25,7 +25,7 @@ import shutil
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from limiter import layout, writer
@@ -54,6 +54,7 @@ class Observation:
     path: Path
     state: str
     supervised: bool = False
+    supervisor: int = 0  # its process ID, as it wrote it down; 0 where it does not live
     identity: Identity | None = None
     control: ControlPage | None = None
     stats: StatsPage | None = None
@@ -149,22 +150,27 @@ def hold(path: Path) -> int:
     except OSError:
         os.close(descriptor)
         raise
+    os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
     return descriptor
 
 
-def supervised(path: Path) -> bool:
-    """Whether the process that started the slice lives. A shared lock, so that two who ask do not meet."""
+def supervisor_of(path: Path) -> int | None:
+    """The process that started the slice, 0 if it did not say; None if it does not live.
+
+    Asks by a shared lock, so that two who ask do not meet.
+    """
     try:
         descriptor = os.open(path / "supervisor", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return False
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        said = os.pread(descriptor, 20, 0).strip()
+        return int(said) if said.isdigit() else 0
     finally:
         os.close(descriptor)
-    return False
+    return None
 
 
 def observe(root: Path, *, processes: bool = True) -> list[Observation]:
@@ -189,14 +195,27 @@ def observe_one(path: Path, *, processes: bool = True) -> Observation | None:
             control, stats = None, None  # nobody could pair them
             raise CorruptPageError(f"{path}: its pages are for different numbers of cards")
     except TornReadError as error:
-        return Observation(path, "live", supervised(path), identity, None, stats, str(error), torn=True)
+        return _observation(path, "live", identity, None, stats, str(error), torn=True)
     except PageError as error:
         if not os.path.lexists(path):
             return None  # removed while we looked
-        return Observation(path, error.state, supervised(path), identity, control, stats, str(error))
-    by_supervisor = supervised(path)
-    state = "live" if by_supervisor else "orphan" if stats.processes else "stale"
-    return Observation(path, state, by_supervisor, identity, control, stats)
+        return _observation(path, error.state, identity, control, stats, str(error))
+    found = _observation(path, "live", identity, control, stats)
+    return found if found.supervised else replace(found, state="orphan" if stats.processes else "stale")
+
+
+def _observation(
+    path: Path,
+    state: str,
+    identity: Identity | None,
+    control: ControlPage | None,
+    stats: StatsPage | None,
+    problem: str = "",
+    *,
+    torn: bool = False,
+) -> Observation:
+    pid = supervisor_of(path)
+    return Observation(path, state, pid is not None, pid or 0, identity, control, stats, problem, torn)
 
 
 def _own_directory(path: Path) -> None:

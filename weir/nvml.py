@@ -21,6 +21,14 @@ from weir.errors import NoGpuError
 UTILIZATION_WINDOW = 1.0
 
 
+_HOST_PID_NAMESPACE = 0xEFFFFFFC  # the inode of the first PID namespace (proc_ns.h, PROC_PID_INIT_INO)
+
+
+def in_host_pid_namespace(namespace: Path = Path("/proc/self/ns/pid")) -> bool:
+    """Whether process IDs here are the host's."""
+    return namespace.stat().st_ino == _HOST_PID_NAMESPACE
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One card. `capacity` is its usable bytes (the total less the driver's own reserve)."""
@@ -62,6 +70,10 @@ class Nvml(Protocol):
     def cuda_version(self) -> str:
         """The newest CUDA version the driver supports, as `13.0`."""
 
+    @property
+    def names_our_processes(self) -> bool:
+        """Whether the process IDs it gives (the host's) mean the same processes here."""
+
     def gpus(self) -> list[Gpu]:
         """Every card that answers, by index; one that fell off the bus is not among them."""
 
@@ -83,6 +95,7 @@ class DriverNvml:
         import pynvml  # here, so that commands which ask no card start without it
 
         self._nvml: Any = pynvml
+        self._simulated = library is not None
         try:
             if library is not None:
                 # nvidia-ml-py opens libnvidia-ml.so.1 by name: the loader then finds this one by its soname.
@@ -101,6 +114,10 @@ class DriverNvml:
     def cuda_version(self) -> str:
         number = self._nvml.nvmlSystemGetCudaDriverVersion_v2()
         return f"{number // 1000}.{number % 1000 // 10}"
+
+    @property
+    def names_our_processes(self) -> bool:
+        return self._simulated or in_host_pid_namespace()
 
     def gpus(self) -> list[Gpu]:
         n = self._nvml

@@ -25,6 +25,7 @@ class FakeNvml:
     next_error: Exception | None = None
     driver_version: str = "580.159.04"
     cuda_version: str = "13.0"
+    names_our_processes: bool = True
 
     def _called(self, name: str) -> None:
         self.calls.append(name)

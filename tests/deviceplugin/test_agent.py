@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from deviceplugin.agent import GLANCE, MS, RECONCILE_EVERY, SLOT_LIFE, TICK, UNACCOUNTED_LIFE, Agent
+from deviceplugin.agent import AUDIT_EVERY, GLANCE, SLOT_LIFE, TICK, Agent
+from deviceplugin.auditor import MS, UNACCOUNTED_LIFE
 from limiter import layout, slices
 from limiter.identity import Identity, Share, load_identity, rewrite
 from limiter.pages import read_control
@@ -271,7 +272,7 @@ def test_stale_directories_are_removed_and_the_living_stay(world):
     world.slice("dead")
     world.slice("living")
     os.close(world.locks.pop("dead"))
-    world.run(RECONCILE_EVERY / SECOND)
+    world.run(AUDIT_EVERY / SECOND)
     assert [one.path.name for one in slices.observe(world.root)] == ["living"]
 
 

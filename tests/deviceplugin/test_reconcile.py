@@ -2,7 +2,7 @@
 
 import pytest
 
-from deviceplugin.reconcile import SeenTwice, context_cost, strangers, unaccounted
+from deviceplugin.reconcile import SeenTwice, context_cost, unaccounted
 from limiter import layout
 from limiter.ledger import Held, Process
 from limiter.pages import StatsPage
@@ -73,10 +73,6 @@ def test_what_a_context_costs(case):
 
 def test_a_process_that_allocates_meanwhile_tells_nothing_of_contexts():
     assert context_cost(page(process(1, 512, 512)), page(process(1, 600, 512)), 0, {1: 518}, 512) is None
-
-
-def test_strangers_have_no_slot_in_any_slice():
-    assert strangers({1: 10, 2: 20, 3: 30}, [page(process(1, 0)), page(process(3, 0))]) == {2: 20}
 
 
 def test_a_figure_counts_as_far_as_two_looks_agree():

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.accounting import Accounting, with_driver_bytes
+from exporter.accounting import Accounting
+from exporter.audit import audited
 from exporter.snapshot import Counters
 from tests.exporter.builders import MIB, claims, container, gpus, is_close, states
 from weir.nvml import GpuProcess
@@ -87,7 +88,7 @@ def test_a_clock_that_stands_still_divides_by_nothing():
 
 
 def driver_used(one, reading):
-    (state,) = with_driver_bytes(states(one), reading)
+    ((state,), _) = audited(states(one), reading)
     return state
 
 

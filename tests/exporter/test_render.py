@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.accounting import Accounting, with_driver_bytes
+from exporter.accounting import Accounting
+from exporter.audit import audited
 from exporter.families import CONTAINER_FAMILIES, SLICE_FAMILIES
 from exporter.node_families import COLLECTOR_FAMILIES, GPU_FAMILIES, NODE_FAMILIES, SELF_FAMILIES
 from exporter.render import Renderer, number
 from exporter.snapshot import GpusReading
+from limiter.belonging import Origin
 from tests.exporter.builders import MIB, claims, container, gpus, snapshot
 from weir.nvml import GpuProcess
 
@@ -52,9 +54,11 @@ def samples(page, name):
 
 def full_page():
     two = container("trainer", claims(index=0), claims(index=1), namespace="ml", pod="web-0", pod_uid="u-1")
-    shot = snapshot(container("alice"), two)
-    processes = gpus(GpuProcess(4711, 700 * MIB))
-    return text(replace(shot, slices=with_driver_bytes(shot.slices, processes)))
+    shot = snapshot(container("alice", path="/slices/alice", supervisor=4700), two)
+    on_card = [GpuProcess(4711, 700 * MIB), GpuProcess(4712, 90 * MIB), GpuProcess(9, 5 * MIB)]
+    origins = {9: Origin(9), 4711: Origin(4711), 4712: Origin(4712, ancestors=frozenset({4700}))}
+    slices, cards = audited(shot.slices, replace(gpus(*on_card), origins=origins))
+    return text(replace(shot, slices=slices, gpus=cards))
 
 
 def test_page_is_the_golden_one():

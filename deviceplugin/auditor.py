@@ -1,0 +1,119 @@
+"""Once a second: what NVML shows of each slice that its ledger does not, for the control pages.
+
+Processes that have no slot (belonging.py) are charged to their slice with all that NVML shows for them, the
+others with what they have beyond their ledgers (reconcile.py); the limit then holds against the sum. What a
+bare context costs is corrected on the way. What is found is kept between looks and lost without harm at a
+hand-over: a figure stands in the page until its deadline.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from deviceplugin import reconcile
+from deviceplugin.contexts import context_bytes
+from limiter.belonging import Belongs, Origins, tell
+from limiter.pages import ControlDevice
+from limiter.slices import Observation, observe
+from weir.nvml import Nvml
+
+MS = 1_000_000
+UNACCOUNTED_LIFE = 5_000 * MS
+
+Key = tuple[Path, int]  # a slice directory and the card's place in it
+Shown = Mapping[str, Mapping[int, int]]  # bytes of each process on each card
+
+
+@dataclass
+class Figures:
+    """What the last audit found."""
+
+    unaccounted: dict[Key, int] = field(default_factory=dict)
+    contexts: dict[Key, int] = field(default_factory=dict)
+
+    def onto(self, control: ControlDevice, key: Key, now: int) -> ControlDevice:
+        """The control fields with bytes unaccounted for, and with what a context costs."""
+        excess = self.unaccounted.get(key, control.unaccounted)
+        lasting = control.unaccounted_deadline  # a new agent leaves it to end by itself
+        if key in self.unaccounted:
+            lasting = renewed(lasting, now, UNACCOUNTED_LIFE) if excess else 0
+        return replace(
+            control,
+            unaccounted=excess,
+            unaccounted_deadline=lasting,
+            context_bytes=self.contexts.get(key, control.context_bytes),
+        )
+
+
+def renewed(deadline: int, now: int, life: int) -> int:
+    """A deadline that is far enough off, or a new one: pages rest for half of a life."""
+    return deadline if now + life // 2 < deadline <= now + life else now + life
+
+
+class Auditor:
+    """Looks at the ledgers of one box and at its cards."""
+
+    def __init__(self, box: Path, nvml: Nvml) -> None:
+        self.figures = Figures()
+        self._box = box
+        self._nvml = nvml
+        self._origins = Origins()
+        self._seen: reconcile.SeenTwice[Key] = reconcile.SeenTwice()
+        self._candidates: dict[Key, int] = {}
+
+    def audit(self) -> None:
+        """One look at everything. Raises what NVML raises."""
+        before = {one.path: one.stats for one in observe(self._box)}
+        models = {gpu.uuid: gpu.name for gpu in self._nvml.gpus()}
+        shown = {uuid: {one.pid: one.used for one in self._nvml.processes(uuid)} for uuid in models}
+        found = observe(self._box)
+        told = self._tell(shown, found)
+        excess: dict[Key, int] = {}
+        costs: dict[Key, int] = {}
+        for one in found:
+            earlier = before.get(one.path)
+            if one.identity is None or one.control is None or one.stats is None or earlier is None:
+                continue
+            for index, share in enumerate(one.identity.devices):
+                held, beside = _parts(shown.get(share.uuid, {}), told, str(one.path))
+                excess[one.path, index] = reconcile.unaccounted(earlier, one.stats, index, held) + beside
+                charge = one.control.devices[index].context_bytes
+                cost = reconcile.context_cost(earlier, one.stats, index, held, charge)
+                if cost is not None and cost >= context_bytes(models.get(share.uuid, "")) // 8:
+                    costs[one.path, index] = min(cost, charge)
+        self.figures.unaccounted = self._seen.confirm(excess)
+        self._learn_contexts(costs)
+
+    def _tell(self, shown: Shown, found: list[Observation]) -> dict[int, Belongs] | None:
+        """Whose the processes on the cards are; None where their IDs mean nothing here."""
+        if not self._nvml.names_our_processes:
+            return None
+        origins = self._origins.look({pid for card in shown.values() for pid in card})
+        return tell(origins, reconcile.households(found))
+
+    def _learn_contexts(self, costs: dict[Key, int]) -> None:
+        """A lower cost counts once it was the same twice in a row, and for the slice that showed it alone.
+
+        A higher one is not learnt: it may be modules and workspaces, and what they take is unaccounted for.
+        """
+        agreed = {key: cost for key, cost in costs.items() if self._candidates.get(key) == cost}
+        known = {**self.figures.contexts, **agreed}
+        self.figures.contexts = {key: known[key] for key in known.keys() & self.figures.unaccounted.keys()}
+        self._candidates = costs
+
+
+def _parts(
+    card: Mapping[int, int], told: Mapping[int, Belongs] | None, slice_path: str
+) -> tuple[dict[int, int], int]:
+    """What a card shows for one slice: by slot, and together for its processes that have none."""
+    if told is None:
+        return dict(card), 0
+    held: dict[int, int] = defaultdict(int)
+    for pid, used in card.items():
+        if (owner := told[pid].household) and owner.path == slice_path:
+            held[told[pid].slot] += used
+    beside = held.pop(0, 0)
+    return held, beside
