@@ -19,6 +19,7 @@ MAX_DEVICES = 16
 SLOTS = 512
 INTENTS = 8
 NO_LIMIT = 2**64 - 1
+COVERED = 6  # intervals of GPU time that the processes of a slice remember together
 FULL_CORES = 10_000
 DEADLINE_REACH = 3_600 * 10**9
 
@@ -158,7 +159,8 @@ class StatsDevice(LittleEndianStructure):
         ("intent_waits", c_uint64),
         ("drain", c_uint64),
         ("launch_errors", c_uint64),
-        ("reserved", c_uint64 * 10),
+        ("covered", c_uint64 * COVERED),
+        ("reserved", c_uint64 * (10 - COVERED)),
     )
 
 

@@ -46,6 +46,7 @@ void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
     if (limit < WEIR_FULL_CORES)
         pacer_charge_balance(&meter->stats->balance, ns, limit, now);
     pacer_charge_drain(&meter->stats->drain, ns, now);
+    pacer_charge_drain(&meter->drain, ns, now);
 }
 
 /* ---- lanes ---- */
@@ -159,6 +160,27 @@ void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
     meter_settle_unmeasured(meter, batch);
 }
 
+static bool batch_begin(struct meter *meter, struct lane *lane, const struct terms *terms, uint64_t now)
+{
+    struct batch *batch = batch_take(meter);
+    if (!batch)
+        return false;
+    bool chained = lane->newest && timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
+    if (!chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
+        batch_free(meter, batch);
+        return false;
+    }
+    batch->opened = now;
+    batch->terms = *terms;
+    lane->open = batch;
+    lane->limit = terms->limit;
+    lane->granted = 0;
+    meter->open |= lane_bit(meter, lane);
+    atomic_store_explicit(&lane->note_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&lane->batch, ++meter->batch_count, memory_order_relaxed);
+    return true;
+}
+
 bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
                 uint64_t now)
 {
@@ -166,26 +188,12 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
         meter_give_up(meter, lane, now);
         return false;
     }
-    if (!lane->open) {
-        struct batch *batch = batch_take(meter);
-        if (!batch)
-            return false;
-        bool chained = lane->newest && timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
-        if (!chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
-            batch_free(meter, batch);
-            return false;
-        }
-        batch->opened = now;
-        batch->terms = *terms;
-        lane->open = batch;
-        lane->limit = terms->limit;
-        lane->granted = 0;
-        meter->open |= lane_bit(meter, lane);
-        atomic_store_explicit(&lane->note_count, 0, memory_order_relaxed);
-        atomic_store_explicit(&lane->batch, ++meter->batch_count, memory_order_relaxed);
+    meter_charge(meter, (int64_t)grant, terms->limit, now); /* first of all: siblings wait for what they see */
+    if (!lane->open && !batch_begin(meter, lane, terms, now)) {
+        meter_charge(meter, -(int64_t)grant, terms->limit, now);
+        return false;
     }
     lane->granted += (int64_t)grant;
-    meter_charge(meter, (int64_t)grant, lane->open->terms.limit, now);
     atomic_fetch_add_explicit(&lane->ticket, grant, memory_order_relaxed);
     return true;
 }

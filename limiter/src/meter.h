@@ -79,6 +79,7 @@ struct lane {
 struct meter {
     atomic_flag held;
     _Atomic uint64_t late; /* ns by which sleeping threads wake up late, averaged */
+    _Atomic uint64_t drain; /* as the page's, of this process alone: what that is later by is siblings' work */
     uint64_t batch_count;
     uint64_t collected;       /* when results were last looked for */
     uint64_t open, waiting;   /* masks of lanes with an open batch, with closed ones */
@@ -90,7 +91,7 @@ struct meter {
     struct batch *free_batches;
     bool ready;
     struct timeline timelines[METER_CONTEXTS];
-    struct coverage coverage;
+    struct coverage coverage; /* of this process; its slice's is in the page */
     struct estimates estimates;
 };
 

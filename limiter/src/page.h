@@ -29,6 +29,7 @@
 #define WEIR_SLOTS 512       /* processes that can be attached to one slice at once */
 #define WEIR_INTENTS 8       /* ledger operations one process can have under way; the last is the reaper's */
 #define WEIR_NO_LIMIT UINT64_MAX
+#define WEIR_COVERED 6       /* intervals of GPU time that the processes of a slice remember together */
 #define WEIR_FULL_CORES 10000 /* basis points: no core cap */
 #define WEIR_DEADLINE_REACH UINT64_C(3600000000000) /* no deadline is further off: an hour */
 
@@ -153,7 +154,8 @@ struct weir_stats_device {
     _Atomic uint64_t intent_waits;      /* ledger operations that found every intent of the process taken */
     _Atomic uint64_t drain;             /* pacing: when the work launched so far should be complete (pacer.h) */
     _Atomic uint64_t launch_errors;     /* those of hook_errors that concern launches */
-    uint64_t reserved[10];
+    _Atomic uint64_t covered[WEIR_COVERED]; /* pacing: when kernels of the slice ran, as told of late (coverage.h) */
+    uint64_t reserved[10 - WEIR_COVERED];
 };
 
 struct weir_intent { /* one ledger operation under way */

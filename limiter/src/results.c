@@ -110,6 +110,19 @@ static bool starved(const struct meter *meter, const struct lane *lane, const st
            end - (int64_t)batch->closed < kernel + HEELS;
 }
 
+/*
+ * What no other stream of the process and, as far as its clock is sure, no other process of the slice has been
+ * charged for. Where it is not sure, too much is charged rather than too little.
+ */
+static int64_t newly_covered(struct meter *meter, const struct timeline *timeline, int64_t start, int64_t end)
+{
+    int64_t used = coverage_add(&meter->coverage, start, end);
+    if (timeline->slack > TIMELINE_TIGHT)
+        return used;
+    int64_t shared = coverage_share(meter->stats->covered, WEIR_COVERED, start, end);
+    return shared < used - COVERAGE_UNIT ? shared : used; /* less is rounding */
+}
+
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
@@ -124,8 +137,9 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         start += (int64_t)batch->calling;
         start = start < end ? start : end;
     }
-    int64_t used = coverage_add(&meter->coverage, start, end), measured = end > start ? end - start : 0;
-    int64_t sure = surely_used(batch, start, end);
+    int64_t measured = end > start ? end - start : 0, shift = lane->timeline->shift;
+    int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
+    int64_t sure = surely_used(batch, start + shift, end + shift);
     if (batch->terms.slot_end && !batch->guessed && measured > sure) {
         used = used < sure ? used : sure;
         measured = sure + (measured - sure) / DOUBT;

@@ -6,7 +6,9 @@
 
 #include "clock.h"
 
-#define BASE_AGE (4 * (int64_t)WEIR_S) /* 4,000 ms as a float are exact to 0.25 us */
+#define BASE_AGE (4 * (int64_t)WEIR_S)    /* 4,000 ms as a float are exact to 0.25 us */
+#define LONG_IDLE (60 * (int64_t)WEIR_S) /* … and a minute to 4 us: beyond that the axis is laid anew */
+#define DRIFT 20000 /* the two clocks may part by one ns in so many: 50 ppm */
 
 #define RELAXED(call)                                                                                        \
     __extension__({                                                                                          \
@@ -80,11 +82,35 @@ static void rebase(struct timeline *timeline, CUevent event, int64_t ns)
     timeline->base_ns = ns;
 }
 
+/* Narrows down where the axis lies: an event was neither before its recording nor after it was seen. */
+static void bound(struct timeline *timeline, int64_t ns, uint64_t recorded)
+{
+    int64_t passed = ns > timeline->last_ns ? ns - timeline->last_ns : 0;
+    int64_t early = (int64_t)recorded - (ns + timeline->shift);
+    timeline->last_ns = ns;
+    timeline->slack += passed / DRIFT;
+    if (recorded && early > 0) {
+        timeline->shift += early;
+        timeline->slack -= early;
+    }
+    int64_t room = (int64_t)weir_now() - (ns + timeline->shift);
+    if (room < timeline->slack)
+        timeline->slack = room;
+    if (timeline->slack < 0) {
+        timeline->shift += timeline->slack;
+        timeline->slack = 0;
+    }
+}
+
 bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorded, int64_t *ns)
 {
-    if (!timeline->base || (recorded && (int64_t)recorded - timeline->base_ns > BASE_AGE)) {
+    int64_t base_at = timeline->base_ns + timeline->shift;
+    if (!timeline->base || (recorded && (int64_t)recorded - base_at > LONG_IDLE)) {
         *ns = recorded ? (int64_t)recorded : (int64_t)weir_now();
         rebase(timeline, event, *ns);
+        timeline->shift = 0;
+        timeline->slack = LONG_IDLE;
+        bound(timeline, *ns, recorded);
         return true;
     }
     float elapsed = 0;
@@ -95,6 +121,8 @@ bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorde
         rebase(timeline, event, *ns);
     else
         timeline_drop(timeline, event);
+    if (known)
+        bound(timeline, *ns, recorded);
     return known;
 }
 

@@ -3,8 +3,10 @@
  *
  * Events are recorded, polled and then consumed: consuming gives the event's time and puts it back into
  * the pool. Times are differences to a base event that is renewed every few seconds, because the driver
- * gives milliseconds as a float. The axis is laid on CLOCK_MONOTONIC when a base is chosen, to within the
- * latency of a record. Not thread-safe: the meter's owner calls. After an error other than "not ready" the
+ * gives milliseconds as a float. How far the axis lies from CLOCK_MONOTONIC is known better with every event:
+ * none happened before it was recorded, nor after it was seen. While another process had the GPU, both may be
+ * late by milliseconds, so what compares times of several processes asks whether the axis is tight.
+ * Not thread-safe: the meter's owner calls. After an error other than "not ready" the
  * timeline is broken: it measures no more, and its context's launches go on being charged at the last
  * estimates.
  */
@@ -14,10 +16,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "clock.h"
 #include "hooks.h"
 #include "page.h"
 
 #define TIMELINE_SPARES 128
+#define TIMELINE_TIGHT ((int64_t)(200 * WEIR_US)) /* enough to tell whose millisecond it was */
 
 struct timeline {
     CUcontext context; /* NULL: the entry is free */
@@ -25,6 +29,9 @@ struct timeline {
     struct weir_stats_device *stats; /* counts the call that broke it */
     CUevent base;
     int64_t base_ns;
+    int64_t shift;   /* CLOCK_MONOTONIC less the axis: at least this … */
+    int64_t slack;   /* … and more by this at most */
+    int64_t last_ns; /* the event last consumed */
     CUevent spares[TIMELINE_SPARES];
     unsigned spare_count;
 };

@@ -7,6 +7,8 @@
 
 #define TURN_LOOK (50 * WEIR_MS)  /* longest sleep: a change of gate, limit or lease is obeyed after that */
 #define TURN_PROBE (50 * WEIR_MS) /* longest wait for the first measurement of a function */
+#define TURN_WORTH (200 * WEIR_US) /* less of a sibling's work is not waited for … */
+#define TURN_SPARE (10 * WEIR_MS)  /* … nor any while so much budget is left */
 #define TURN_POLL (200 * WEIR_US) /* … and how often it is looked for */
 
 /* Under a limit a function's second launch waits a while until the first has shown how long it takes. */
@@ -33,6 +35,19 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
     if (verdict.pass && pacer_binds(rule) && probing(launch, now))
         return (struct pacer_verdict){.wait_until = now + TURN_POLL};
     return verdict;
+}
+
+/*
+ * Until when a sibling's work is in flight, if there is enough of it to wait for. Two processes of a slice that
+ * have the card in turns cost the slice more than they use; who has budget to spare need not care.
+ */
+static uint64_t siblings_until(const struct meter *meter, uint64_t now)
+{
+    uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
+    uint64_t own = atomic_load_explicit(&meter->drain, memory_order_relaxed);
+    uint64_t balance = atomic_load_explicit(&meter->stats->balance, memory_order_relaxed);
+    bool waits = drain > own && drain > now + TURN_WORTH && balance + TURN_SPARE > now;
+    return waits ? drain : 0;
 }
 
 /* Sleeps, and learns by how much sleeping threads wake up late on this host. */
@@ -65,7 +80,14 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
         settle(meter, now);
         verdict = decide(launch, rule, 0, now);
     }
-    while (!verdict.pass) {
+    for (bool gave_way = false;;) {
+        uint64_t until = verdict.pass && !gave_way && pacer_binds(rule) ? siblings_until(meter, now) : 0;
+        if (until) {
+            verdict = (struct pacer_verdict){.wait_until = until};
+            gave_way = true; /* once: nobody starves */
+        }
+        if (verdict.pass)
+            break;
         if (!rest_until) {
             rest_until = verdict.wait_until;
             launch_count(&meter->stats->throttled_periods, 1);

@@ -23,6 +23,7 @@ from simgpu.machines import simulate
 
 from . import variant
 from .pacer import build as build_pacer
+from .world import PACING, World, Worlds, worlds_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -187,3 +188,22 @@ def machine(tmp_path: Path, compile_program: Compile) -> Iterator[Machine]:
     environment = {**simulated, **variant.ENVIRONMENT, "SIMGPU_STATE": str(state)}
     yield Machine(environment, compile_program)
     state.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session")
+def pacing_world(compile_program: Compile) -> Path:
+    """The program that holds a virtual GPU and its tenants."""
+    sources = [f"{name}.c" for name in PACING]
+    return compile_program("pacing_world", sources=sources, flags=["-DWEIR_VIRTUAL_CLOCK"])
+
+
+@pytest.fixture
+def worlds(pacing_world: Path, run: Run) -> Worlds:
+    """Runs several programs side by side."""
+    return worlds_of(pacing_world, run)
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    """Runs one program, alone on the card."""
+    return lambda **settings: worlds(**settings)[0]

@@ -6,50 +6,14 @@ only events. Shares are of GPU time; `claimed` is what the limiter measured, `sh
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
-from tests.limiter.conftest import Compile, Run
+from .world import World, Worlds
 
-PACING = ("pacing", "launch", "turn", "meter", "results", "timeline", "estimates", "coverage", "pacer")
 SLOT_60 = {"limit": 6000, "frame_us": 20_000, "offset_us": 0, "length_us": 12_000}
 SLOT_30 = {"limit": 3000, "frame_us": 20_000, "offset_us": 12_000, "length_us": 6000}
-
-H200 = {"mark_us": 3.9, "gap_us": 1.8, "late_us": 60}  # what its events, launches and wake-ups cost
-
-Settings = dict[str, float]
-World = Callable[..., dict[str, Any]]
-Worlds = Callable[..., list[dict[str, Any]]]
-
-
-@pytest.fixture(scope="session")
-def program(compile_program: Compile) -> Path:
-    sources = [f"{name}.c" for name in PACING]
-    return compile_program("pacing_world", sources=sources, flags=["-DWEIR_VIRTUAL_CLOCK"])
-
-
-@pytest.fixture
-def worlds(program: Path, run: Run) -> Worlds:
-    """Programs side by side, each with its settings and all with the common ones."""
-
-    def in_world(*tenants: Settings, **common: float) -> list[dict[str, Any]]:
-        arguments = [f"{k}={v}" for k, v in common.items()]
-        for one in tenants:
-            arguments += ["/", *(f"{k}={v}" for k, v in one.items())]
-        results = [json.loads(line) for line in run(program, *arguments).stdout.splitlines()]
-        return sorted(results, key=lambda one: int(one["tenant"]))
-
-    return in_world
-
-
-@pytest.fixture
-def world(worlds: Worlds) -> World:
-    """One program, alone on the card."""
-    return lambda **settings: worlds(**settings)[0]
 
 
 class TestShare:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import hatch_build
 
 SOURCES = Path(__file__).resolve().parents[2] / "limiter/src"
-US, MS = 1_000, 1_000_000
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
 INTERVALS = 16
 
 
@@ -44,6 +45,8 @@ def measures(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(library))
     loaded.coverage_add.restype = ctypes.c_int64
     loaded.coverage_add.argtypes = [ctypes.POINTER(Coverage), ctypes.c_int64, ctypes.c_int64]
+    loaded.coverage_share.restype = ctypes.c_int64
+    loaded.coverage_share.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_int64, ctypes.c_int64]
     loaded.estimate_learn.argtypes = [ctypes.POINTER(Estimate), ctypes.c_uint64, ctypes.c_uint32]
     loaded.estimate_scale.argtypes = [ctypes.POINTER(Note), ctypes.c_uint, ctypes.c_uint64, ctypes.c_uint64]
     loaded.estimate_claim.restype = ctypes.POINTER(Estimate)
@@ -92,6 +95,60 @@ class TestCoverage:
         for index in range(100):
             assert measures.coverage_add(ctypes.byref(coverage), index * 10, index * 10 + 5) == 5
         assert measures.coverage_add(ctypes.byref(coverage), 990, 995) == 0
+
+
+class TestSharedCoverage:
+    """Words of 1.024 us: both ends of an interval are rounded to them."""
+
+    UNIT = 1024
+
+    def share(self, measures: Any, words: Any, *interval: int) -> int:
+        start, end = (5_000_000 * S + one * self.UNIT for one in interval)
+        return int(measures.coverage_share(words, len(words), start, end)) // self.UNIT
+
+    @pytest.mark.parametrize(
+        ("intervals", "added"),
+        [
+            ([(0, 10), (10, 20), (5, 25)], [10, 10, 5]),
+            ([(0, 10), (2, 8)], [10, 0]),
+            ([(0, 2), (8, 10), (0, 10)], [2, 2, 6]),
+            ([(20, 30), (0, 10), (5, 25)], [10, 10, 10]),
+            pytest.param([(7, 3)], [0], id="empty"),
+            pytest.param([(0, 100_000_000), (99_999_000, 100_000_500)], [100_000_000, 500], id="very long"),
+        ],
+    )
+    def test_processes_are_charged_for_what_none_was_charged_for(
+        self, measures: Any, intervals: list[tuple[int, int]], added: list[int]
+    ) -> None:
+        words = (ctypes.c_uint64 * 6)()
+        assert [self.share(measures, words, *one) for one in intervals] == added
+
+    def test_a_chain_of_intervals_stays_one_word_and_pushes_nothing_out(self, measures: Any) -> None:
+        words = (ctypes.c_uint64 * 6)()
+        assert self.share(measures, words, 0, 10) == 10
+        for index in range(100):
+            assert self.share(measures, words, 20 + index, 21 + index) == 1
+        assert [bool(word) for word in words] == [True, True, False, False, False, False]
+        assert self.share(measures, words, 0, 10) == 0
+
+    @pytest.mark.parametrize("word", [1, 2**63, 2**64 - 1])
+    def test_a_word_of_noise_takes_at_most_the_interval_away(self, measures: Any, word: int) -> None:
+        words = (ctypes.c_uint64 * 6)(*[word] * 6)
+        assert 0 <= self.share(measures, words, 0, 50) <= 50
+
+    def test_threads_that_enter_touching_intervals_at_once_lose_none(self, measures: Any) -> None:
+        words, sums = (ctypes.c_uint64 * 6)(), [0, 0]
+
+        def enter(thread: int) -> None:
+            for index in range(2000):
+                sums[thread] += self.share(measures, words, index * 10, index * 10 + 10)
+
+        threads = [threading.Thread(target=enter, args=(one,)) for one in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert 20_000 <= sum(sums) <= 40_000
 
 
 class TestEstimate:

@@ -1,0 +1,36 @@
+"""Side by side in virtual time: siblings of one slice share a budget, neighbours keep to their slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .world import H200, Settings, Worlds
+
+
+def total(results: list[dict[str, Any]], what: str = "smooth") -> float:
+    return float(sum(one[what] for one in results))
+
+
+class TestSiblings:
+    """Processes of one slice. `smooth` is a share as the card itself gives it: without gaps of some us."""
+
+    @pytest.mark.parametrize("limit", [1000, 3000, 9000])
+    @pytest.mark.parametrize("kernel_us", [44, 1000, 20_000])
+    @pytest.mark.parametrize("processes", [2, 3])
+    def test_share_one_budget_and_have_equal_parts_of_it(
+        self, worlds: Worlds, processes: int, kernel_us: int, limit: int
+    ) -> None:
+        all_alike: list[Settings] = [{"slice": 0}] * processes
+        each = worlds(*all_alike, limit=limit, kernel_us=kernel_us, warmup=2, seconds=10, **H200)
+        share = limit / 10_000
+        assert share - 0.025 < total(each) < share + 0.005
+        assert min(one["smooth"] for one in each) > 0.7 * share / processes
+
+    def test_one_that_waits_for_each_step_gets_through_beside_a_greedy_one(self, worlds: Worlds) -> None:
+        greedy: Settings = {"slice": 0}
+        waits: Settings = {"slice": 0, "kernel_us": 15, "step": 20, "ahead": 0, "step_idle_us": 2000}
+        both = worlds(greedy, waits, limit=5000, warmup=2, seconds=10, **H200)
+        assert total(both) == pytest.approx(0.5, abs=0.02)
+        assert both[1]["launches"] > 10_000
