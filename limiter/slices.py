@@ -130,16 +130,43 @@ def _clear(path: Path) -> None:
 
 
 def sweep(root: Path, now: float | None = None) -> list[Path]:
-    """Remove the directories of slices in which nobody lives, and what unfinished makers left behind."""
-    stale = [one.path for one in observe(root) if one.state == "stale"]
+    """Remove the directories of slices in which nobody lives, and what unfinished makers left behind.
+
+    A live slice whose stats page is damaged gets a new one. Gives what was removed.
+    """
+    found = observe(root)
+    stale = [one.path for one in found if one.state == "stale"]
     for path in stale:
         remove(path)
+    for one in found:
+        if one.state == "corrupt" and one.supervised:
+            mend(one.path)
     before = (time.time() if now is None else now) - _UNFINISHED_SECONDS
     for path in slices_root(root).glob(".*"):
         with contextlib.suppress(OSError):
             if path.lstat().st_mtime < before:
                 _clear(path)
     return stale
+
+
+def mend(path: Path) -> bool:
+    """Make the stats page anew if it is cut short or damaged; programs move to it with what they hold.
+
+    Says whether it was. One of another major version stays, and one whose control page cannot be read.
+    """
+    try:
+        control = read_control(path / "control")
+    except PageError:
+        return False
+    try:
+        read_stats(path / "rw" / "stats")
+    except CorruptPageError:
+        with contextlib.suppress(OSError):  # no room, or something else in its place
+            writer.create_stats(path / "rw" / "stats", control.generation, len(control.devices))
+            return True
+    except PageError:
+        return False
+    return False
 
 
 def hold(path: Path) -> int:

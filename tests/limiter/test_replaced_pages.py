@@ -14,6 +14,7 @@ import pytest
 
 from limiter import layout
 from limiter.pages import ControlDevice
+from limiter.slices import mend
 from limiter.writer import create_control, create_stats
 
 from .client import Client, await_held, look_again
@@ -60,7 +61,7 @@ def test_a_page_that_is_made_anew_after_it_was_cut_has_what_everybody_holds(
     if page == "control":
         create_control(slice_.path / page, slice_.control)
     else:
-        remake_stats(slice_)
+        assert mend(slice_.path)
     look_again()
     assert client.go_on() == [OK, OK]
     await_held(slice_, CONTEXT + 1400 * MIB)

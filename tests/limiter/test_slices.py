@@ -201,3 +201,39 @@ def test_another_major_version_has_a_state_of_its_own(make, tmp_path):
 
 def test_a_root_that_is_not_there_has_no_slices(tmp_path):
     assert slices.observe(tmp_path / "none") == []
+
+
+def test_a_damaged_stats_page_of_a_live_slice_is_made_anew(make, tmp_path):
+    path, _ = make()
+    os.truncate(path / "rw/stats", 100)
+    assert states(tmp_path) == {"alice": "corrupt"}
+    assert slices.sweep(tmp_path) == []
+    (one,) = slices.observe(tmp_path)
+    assert (one.state, one.stats.generation, len(one.stats.devices)) == ("live", 7, 1)
+
+
+NOT_DAMAGED = {
+    "a later major version": ("rw/stats", 8, b"\x09"),
+    "no control page": ("control", 0, b"X"),
+    "an unusual claim": ("rw/stats", layout.StatsHeader.heartbeat.offset, b"\xff" * 8),
+}
+
+
+@pytest.mark.parametrize(("page", "offset", "data"), NOT_DAMAGED.values(), ids=list(NOT_DAMAGED))
+def test_a_page_of_another_version_or_a_good_one_is_not_made_anew(make, tmp_path, page, offset, data):
+    path, _ = make()
+    with (path / page).open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+    before = (path / "rw/stats").stat().st_ino
+    assert not slices.mend(path)
+    assert (path / "rw/stats").stat().st_ino == before
+
+
+def test_a_stats_page_that_cannot_be_made_anew_is_left(make, tmp_path):
+    path, _ = make()
+    (path / "rw/stats").unlink()
+    (path / "rw/stats").mkdir()
+    assert not slices.mend(path)
+    slices.sweep(tmp_path)
+    assert states(tmp_path) == {"alice": "corrupt"}
