@@ -83,13 +83,14 @@ void weir_slice_before_fork(void);
 void weir_slice_after_fork(void);
 void weir_slice_forget_slots(void);
 
-/* Each forgets what belonged to the parent; called in the child, where no other thread exists. */
-void weir_held_forget(void);
-void weir_objects_forget(void);
-void weir_blocks_forget(void);
-void weir_arrays_forget(void);
-void weir_pools_forget(void);
-void weir_contexts_forget(void);
-void weir_devices_forget(void);
+/*
+ * Each forgets what belonged to the parent; called in the child, where no other thread exists. The large tables
+ * are empty where nothing was ever charged.
+ */
+#define WEIR_LARGE_TABLES(X) X(objects) X(blocks) X(arrays)
+#define WEIR_SMALL_TABLES(X) X(held) X(pools) X(contexts) X(devices)
+#define WEIR_DECLARE_FORGET(table) void weir_##table##_forget(void);
+WEIR_LARGE_TABLES(WEIR_DECLARE_FORGET)
+WEIR_SMALL_TABLES(WEIR_DECLARE_FORGET)
 
 #endif

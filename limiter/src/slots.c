@@ -122,18 +122,15 @@ static void after_fork(void)
     weir_unlock(&claiming, &before);
 }
 
+#define FORGET(table) weir_##table##_forget();
+
 static void in_child(void)
 {
     weir_slice_forget_slots();
-    weir_held_forget();
     if (atomic_exchange(&ever_claimed, false)) {
-        weir_objects_forget(); /* large tables, and empty where nothing was ever charged */
-        weir_blocks_forget();
-        weir_arrays_forget();
+        WEIR_LARGE_TABLES(FORGET)
     }
-    weir_pools_forget();
-    weir_contexts_forget();
-    weir_devices_forget();
+    WEIR_SMALL_TABLES(FORGET)
     after_fork();
 }
 

@@ -20,11 +20,11 @@
         }                                                                                                    \
     } while (0)
 
-void weir_objects_forget(void) {}
-void weir_blocks_forget(void) {}
-void weir_pools_forget(void) {}
-void weir_contexts_forget(void) {}
-void weir_devices_forget(void) {}
+/* held.c is linked in; nothing else is there to be forgotten. */
+#define NOTHING_TO_FORGET(table)                                                                             \
+    __attribute__((weak)) void weir_##table##_forget(void) {}
+WEIR_LARGE_TABLES(NOTHING_TO_FORGET)
+WEIR_SMALL_TABLES(NOTHING_TO_FORGET)
 
 static inline uint64_t word_bytes(uint64_t word)
 {
