@@ -34,6 +34,9 @@ _CHARGED = {
     "cuDevicePrimaryCtxReset cuCtxDestroy cuCtxDetach cuGreenCtxDestroy",
     "an array": "cuArrayCreate cuArray3DCreate",
     "an array with its levels": "cuMipmappedArrayCreate",
+    "a module's variables, as read from its image; of less than 1 MiB nothing": "cuModuleLoad "
+    "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary",
+    "a library's variables, when it is loaded": "cuLibraryLoadData cuLibraryLoadFromFile",
     "tiles of a sparse array": "cuMemMapArrayAsync",
     "memory of a graph, from its instantiation or launch on": "cuGraphAddMemAllocNode cuGraphAddNode",
     "the stack, heap or print buffer of kernels, where raised": "cuCtxSetLimit",
@@ -47,8 +50,7 @@ _SHARED = {
     "all that a checkpointed process held, on another card": "cuCheckpointProcessRestore",
 }
 _CODE = {
-    "code and its arrays": "cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary "
-    "cuLibraryLoadData cuLibraryLoadFromFile cuLibraryGetModule",
+    "code": "cuLibraryGetModule",
     "a function, loaded when it is asked for": "cuModuleGetFunction cuKernelGetFunction cuFuncLoad "
     "cuLibraryGetUnifiedFunction",
     "an array of a module": "cuModuleGetGlobal cuLibraryGetGlobal cuLibraryGetManaged",

@@ -33,7 +33,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGetProcAddress, cuGetProcAddress, OPTIONAL)                                                          \
     X(cuGetProcAddress_v2, cuGetProcAddress_v2, OPTIONAL)
 
-/* Device memory that is charged to the slice (memory.c, arrays.c, pools.c, vmm.c, contexts.c). */
+/* Device memory that is charged to the slice (memory.c, arrays.c, modules.c, pools.c, vmm.c, contexts.c). */
 #define WEIR_MEMORY_HOOKS(X)                                                                                 \
     X(cuMemAlloc_v2, cuMemAlloc_v2, REQUIRED)                                                                \
     X(cuMemAllocPitch_v2, cuMemAllocPitch_v2, REQUIRED)                                                      \
@@ -49,6 +49,14 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuArrayDestroy, cuArrayDestroy, OPTIONAL)                                                              \
     X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, OPTIONAL)                                              \
     X(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, OPTIONAL)                                            \
+    X(cuModuleLoad, cuModuleLoad, OPTIONAL)                                                                  \
+    X(cuModuleLoadData, cuModuleLoadData, OPTIONAL)                                                          \
+    X(cuModuleLoadDataEx, cuModuleLoadDataEx, OPTIONAL)                                                      \
+    X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, OPTIONAL)                                                \
+    X(cuModuleUnload, cuModuleUnload, OPTIONAL)                                                              \
+    X(cuLibraryLoadData, cuLibraryLoadData, OPTIONAL)                                                        \
+    X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, OPTIONAL)                                                \
+    X(cuLibraryUnload, cuLibraryUnload, OPTIONAL)                                                            \
     X(cuMemAllocAsync, cuMemAllocAsync, OPTIONAL)                                                            \
     X(cuMemAllocAsync_ptsz, cuMemAllocAsync, OPTIONAL)                                                       \
     X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, OPTIONAL)                                            \

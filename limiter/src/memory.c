@@ -116,6 +116,8 @@ void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_o
         release(object, pointer);
     else if (tag == WEIR_TAG_ARRAY)
         weir_array_gone(object, object->charged);
+    else if (tag == WEIR_TAG_MODULE || tag == WEIR_TAG_LIBRARY)
+        weir_give_back(object->device, object->kind, object->charged);
     else
         weir_pool_pointer_freed(object);
 }

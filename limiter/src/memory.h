@@ -17,7 +17,7 @@ CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, CUdevic
                          const struct weir_object *object);
 /* An array is gone, and the card has so much more free memory. */
 void weir_array_gone(const struct weir_object *object, uint64_t freed);
-/* A pointer or array is gone, freed or with its context. */
+/* A pointer, array or module is gone, freed or with its context. */
 void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_object *object);
 
 #endif

@@ -43,23 +43,8 @@
     X(cuMulticastCreate, cuMulticastCreate, OPTIONAL,                                                        \
       (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *properties), (handle, properties))
 
-/* Loads code and its arrays, now or when first asked for; no program runs without it: counted only. */
+/* Loads code when it is first asked for; no program runs without it: counted only. */
 #define WEIR_UNCOVERED_CODE(X)                                                                               \
-    X(cuModuleLoad, cuModuleLoad, OPTIONAL, (CUmodule *module, const char *file), (module, file))            \
-    X(cuModuleLoadData, cuModuleLoadData, OPTIONAL, (CUmodule *module, const void *image), (module, image))  \
-    X(cuModuleLoadDataEx, cuModuleLoadDataEx, OPTIONAL,                                                      \
-      (CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values),       \
-      (module, image, count, options, values))                                                               \
-    X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, OPTIONAL, (CUmodule *module, const void *image),         \
-      (module, image))                                                                                       \
-    X(cuLibraryLoadData, cuLibraryLoadData, OPTIONAL,                                                        \
-      (CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values, unsigned int jit_count,   \
-       CUlibraryOption *options, void **values, unsigned int count),                                         \
-      (library, code, jit, jit_values, jit_count, options, values, count))                                   \
-    X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, OPTIONAL,                                                \
-      (CUlibrary *library, const char *file, CUjit_option *jit, void **jit_values, unsigned int jit_count,   \
-       CUlibraryOption *options, void **values, unsigned int count),                                         \
-      (library, file, jit, jit_values, jit_count, options, values, count))                                   \
     X(cuModuleGetFunction, cuModuleGetFunction, OPTIONAL,                                                    \
       (CUfunction *function, CUmodule module, const char *name), (function, module, name))                   \
     X(cuModuleGetGlobal, cuModuleGetGlobal, OPTIONAL,                                                        \

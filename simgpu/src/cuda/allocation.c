@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "image.h"
 #include "memory.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -86,6 +87,10 @@ static void end_with_context(struct sim_allocation *allocation)
     switch (allocation->use) {
     case SIM_USE_ARRAY:
         ((struct sim_array *)allocation->owner)->allocation = NULL;
+        sim_buffer_destroy(allocation);
+        break;
+    case SIM_USE_GLOBAL:
+        ((struct sim_image *)allocation->owner)->storage = NULL;
         sim_buffer_destroy(allocation);
         break;
     case SIM_USE_DEVICE:

@@ -2,8 +2,7 @@
  * Loading an image: how long it is, what is in it, what it costs.
  *
  * Images of up to 1 MiB fit into what a context has reserved already; larger ones take whole blocks of the
- * card's memory while they are loaded. A module's arrays of 1 MiB and more take their memory at load, as on an
- * H200; smaller variables and a library's take theirs when they are asked for (not measured).
+ * card's memory while they are loaded. What its variables cost is in variables.c.
  * What it does not do: check that the code is for this card.
  */
 #define _GNU_SOURCE /* memmem */
@@ -95,8 +94,6 @@ static void find_sections(struct sim_image *image)
     }
 }
 
-static CUresult place_large_globals(struct sim_image *image);
-
 CUresult sim_image_load(const void *source, size_t size, struct sim_context *context, struct sim_image **loaded)
 {
     bool text;
@@ -115,8 +112,10 @@ CUresult sim_image_load(const void *source, size_t size, struct sim_context *con
         .magic = SIM_IMAGE_MAGIC, .text = text, .bytes = bytes, .size = size, .context = context};
     pthread_mutex_init(&image->mutex, NULL);
     result = charge(image);
-    if (!result && text && context)
-        result = place_large_globals(image);
+    if (!result && text)
+        result = sim_image_plan(image);
+    if (!result && context)
+        result = sim_image_place(image, context);
     if (result) {
         sim_image_unload(image);
         return result;
@@ -160,12 +159,7 @@ void sim_image_unload(struct sim_image *image)
         free(f->old_launch);
         free(f);
     }
-    for (struct sim_global *g = image->globals, *next; g; g = next) {
-        next = g->next;
-        if (g->address)
-            cuMemFree_v2(g->address);
-        free(g);
-    }
+    sim_image_displace(image);
     if (image->charged)
         sim_memory_give(image->device, SIM_MEMORY_MODULE, image->charged);
     image->magic = 0;
@@ -223,61 +217,4 @@ unsigned sim_image_function_count(struct sim_image *image)
     for (struct sim_function *f = image->functions; f; f = f->next)
         count++;
     return count;
-}
-
-/* ---- variables ---- */
-
-static struct sim_global *add_global(struct sim_image *image, const struct sim_variable *variable)
-{
-    struct sim_global *global = calloc(1, sizeof(*global) + variable->name_length + 1);
-    if (!global)
-        return NULL;
-    memcpy(global->name, variable->name, variable->name_length);
-    global->size = variable->size;
-    global->next = image->globals;
-    image->globals = global;
-    return global;
-}
-
-static struct sim_global *find_global(struct sim_image *image, const char *name)
-{
-    for (struct sim_global *global = image->globals; global; global = global->next)
-        if (strcmp(global->name, name) == 0)
-            return global;
-    struct sim_variable variable;
-    for (const char *at = image->text ? image->bytes : NULL; at && (at = sim_ptx_next_variable(at, &variable));)
-        if (strlen(name) == variable.name_length && memcmp(name, variable.name, variable.name_length) == 0)
-            return variable.size ? add_global(image, &variable) : NULL;
-    return NULL;
-}
-
-CUresult sim_image_global(struct sim_image *image, const char *name, CUdeviceptr *address, size_t *size)
-{
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&image->mutex);
-    struct sim_global *global = find_global(image, name);
-    if (!global)
-        result = CUDA_ERROR_NOT_FOUND;
-    else if (!global->address)
-        result = cuMemAlloc_v2(&global->address, global->size);
-    if (!result && address)
-        *address = global->address;
-    if (!result && size)
-        *size = global->size;
-    pthread_mutex_unlock(&image->mutex);
-    return result;
-}
-
-/* Large arrays take the card's memory as soon as the module is there, asked for or not. */
-static CUresult place_large_globals(struct sim_image *image)
-{
-    struct sim_variable variable;
-    CUresult result = CUDA_SUCCESS;
-    for (const char *at = image->bytes; !result && (at = sim_ptx_next_variable(at, &variable));) {
-        if (variable.size < sim_hardware->packed_bytes)
-            continue;
-        struct sim_global *global = add_global(image, &variable);
-        result = global ? cuMemAlloc_v2(&global->address, global->size) : CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    return result;
 }

@@ -9,8 +9,12 @@
 
 #include "driver.h"
 
+struct sim_allocation;
+
 struct sim_global { /* a variable at module scope */
-    CUdeviceptr address; /* 0: nobody asked for it yet */
+    CUdeviceptr address; /* 0: nobody asked for it yet, or it is stored with the others … */
+    bool stored;
+    uint64_t offset; /* … there */
     size_t size;
     struct sim_global *next;
     char name[];
@@ -24,6 +28,8 @@ struct sim_image { /* a CUmodule or a CUlibrary */
     struct sim_context *context; /* NULL: a library, used in any context */
     uint32_t device;             /* where `charged` bytes were taken */
     uint64_t charged;
+    uint64_t stored; /* bytes of all its variables, where they are stored together … */
+    struct sim_allocation *storage; /* … and where; NULL: not loaded yet, or its context has ended */
     pthread_mutex_t mutex;
     struct sim_function *functions;
     struct sim_global *globals;
@@ -37,11 +43,17 @@ CUresult sim_image_function(struct sim_image *image, const char *name, struct si
 unsigned sim_image_function_count(struct sim_image *image);
 CUresult sim_image_global(struct sim_image *image, const char *name, CUdeviceptr *address, size_t *size);
 
+/* variables.c: see what the variables need; give them memory (a library's: when it is used); take it back. */
+CUresult sim_image_plan(struct sim_image *image);
+CUresult sim_image_place(struct sim_image *image, struct sim_context *context);
+void sim_image_displace(struct sim_image *image);
+
 /* ptx.c */
 void sim_ptx_parse(struct sim_image *image);
 struct sim_variable { /* a declaration in PTX text */
     const char *name;
     size_t name_length, size;
+    bool constant;
 };
 /* The next variable at or behind `at`; returns where to go on, NULL when there is none. */
 const char *sim_ptx_next_variable(const char *at, struct sim_variable *variable);

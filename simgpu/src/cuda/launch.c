@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "graph.h"
+#include "image.h"
 
 static void spend_host_cost(void)
 {
@@ -69,6 +70,8 @@ static CUresult launch(const char *call, const CUDA_KERNEL_NODE_PARAMS *params, 
     CUresult result = sim_enter_stream(call, handle, &stream);
     if (!result)
         result = sim_launch_check(params, &function);
+    if (!result)
+        result = sim_image_place(function->image, stream->context);
     if (result)
         return result;
     struct sim_op op = {.type = SIM_OP_KERNEL,

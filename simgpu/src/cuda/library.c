@@ -2,7 +2,8 @@
  * Libraries: images that no context owns, and kernels that run in whichever is current.
  *
  * A CUkernel may be launched wherever a CUfunction may. A library's module and functions are the library and
- * its kernels themselves. What it does not do: charge the card; lazily loaded libraries cost little.
+ * its kernels themselves. Its variables take memory when one of them, its module or a function of a kernel is first
+ * asked for, or a kernel is launched. What it does not do: charge the card for code.
  */
 #include "image.h"
 #include "objects.h"
@@ -103,6 +104,8 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library)
     CUresult result = library_resolve(__func__, library, &image);
     if (!result)
         result = sim_context_resolve(NULL, &context);
+    if (!result)
+        result = sim_image_place(image, context);
     if (result || !module)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     *module = (CUmodule)image;
@@ -127,6 +130,8 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *function, CUkernel handle)
     CUresult result = kernel_resolve(__func__, handle, &kernel);
     if (!result)
         result = sim_context_resolve(NULL, &context);
+    if (!result)
+        result = sim_image_place(kernel->image, context);
     if (result || !function)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     *function = (CUfunction)kernel;

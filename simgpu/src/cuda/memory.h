@@ -77,6 +77,7 @@ enum sim_use {
     SIM_USE_DEVICE,     /* cuMemAlloc and relatives */
     SIM_USE_MANAGED,
     SIM_USE_ARRAY,      /* an array's storage: no program knows its address */
+    SIM_USE_GLOBAL,     /* of the variables of a module or library */
     SIM_USE_POOL,       /* from a pool */
     SIM_USE_GRAPH,      /* of an allocation node, while it is mapped */
     SIM_USE_MAPPING,    /* physical memory mapped at a reserved address */

@@ -133,11 +133,14 @@ void sim_ptx_parse(struct sim_image *image)
 const char *sim_ptx_next_variable(const char *at, struct sim_variable *variable)
 {
     size_t length;
+    const char *last = NULL; /* where the word before ended: `ld.global` is no declaration */
     for (at = next_word(at, &length); length; at = next_word(at, &length)) {
         size_t align;
-        bool found = is(at, length, ".global") || is(at, length, ".const");
-        at += length;
-        if (!found)
+        variable->constant = is(at, length, ".const");
+        bool found = variable->constant || is(at, length, ".global");
+        bool part = at == last && identifier(at[-1]);
+        last = at += length;
+        if (!found || part)
             continue;
         at = declaration(at, &variable->name, &variable->name_length, &variable->size, &align);
         if (variable->name)

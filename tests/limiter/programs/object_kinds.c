@@ -104,6 +104,52 @@ static CUresult give_mipmap(struct object *object)
     return GPU(cuMipmappedArrayDestroy)(object->handle);
 }
 
+static char *image_of(size_t size)
+{
+    static char ptx[512];
+    snprintf(ptx, sizeof ptx,
+             ".version 6.0\n.target sm_52\n.address_size 64\n// .global .b8 none[99999999];\n"
+             ".visible .global .align 8 .b8 half[%zu];\n.global .align 4 .u32 rest[%zu];\n"
+             ".visible .entry kernel() { ld.global.u32 %%r1, [rest]; ret; }\n",
+             size / 2 / 4 * 4, (size - size / 2 / 4 * 4 + 3) / 4);
+    return ptx;
+}
+
+static CUresult take_module(struct object *object, size_t size)
+{
+    return GPU(cuModuleLoadData)((CUmodule *)&object->handle, image_of(size));
+}
+
+static CUresult take_file(struct object *object, size_t size)
+{
+    char path[] = "/tmp/object_kinds-XXXXXX", *image = image_of(size);
+    int fd = mkstemp(path);
+    REQUIRE(fd >= 0 && write(fd, image, strlen(image)) == (ssize_t)strlen(image) && !close(fd));
+    CUresult result = GPU(cuModuleLoad)((CUmodule *)&object->handle, path);
+    unlink(path);
+    return result;
+}
+
+static CUresult give_module(struct object *object)
+{
+    return GPU(cuModuleUnload)(object->handle);
+}
+
+/* Loaded, and used: its variables are on the card from then on. */
+static CUresult take_library(struct object *object, size_t size)
+{
+    CUmodule module;
+    CUresult result =
+        GPU(cuLibraryLoadData)((CUlibrary *)&object->handle, image_of(size), NULL, NULL, 0, NULL, NULL, 0);
+    REQUIRE(result != CUDA_SUCCESS || GPU(cuLibraryGetModule)(&module, object->handle) == CUDA_SUCCESS);
+    return result;
+}
+
+static CUresult give_library(struct object *object)
+{
+    return GPU(cuLibraryUnload)(object->handle);
+}
+
 static const struct kind kinds[] = {
     {"buffer", take_buffer, give_buffer},
     {"first", take_first, give_first},
@@ -111,6 +157,9 @@ static const struct kind kinds[] = {
     {"array", take_array, give_array},
     {"array3d", take_array3d, give_array},
     {"mipmap", take_mipmap, give_mipmap},
+    {"module", take_module, give_module},
+    {"file", take_file, give_module},
+    {"library", take_library, give_library},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
