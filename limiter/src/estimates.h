@@ -64,11 +64,17 @@ static inline struct estimate *estimate_find(struct estimates *estimates, uintpt
 /* … or a new one; where the neighbourhood is full, the place of another. */
 struct estimate *estimate_claim(struct estimates *estimates, uintptr_t function);
 
-/* What a launch is charged. */
-static inline uint64_t estimate_charge(const struct estimate *estimate)
+/*
+ * What a launch is charged. While a function's first launch is still running, all that is known is that it takes
+ * at least this long already: so its next ones are let through ever more seldom, and in the end all the same, for
+ * the first may be waiting for them.
+ */
+static inline uint64_t estimate_charge(const struct estimate *estimate, uint64_t now)
 {
     uint64_t ns = atomic_load_explicit(&estimate->ns, memory_order_relaxed);
-    return ns ? ns : ESTIMATE_UNKNOWN;
+    uint64_t pending = atomic_load_explicit(&estimate->pending, memory_order_relaxed);
+    uint64_t runs = pending && now > pending ? now - pending : 0;
+    return ns ? ns : runs < ESTIMATE_UNKNOWN ? ESTIMATE_UNKNOWN : runs < ESTIMATE_MOST ? runs : ESTIMATE_MOST;
 }
 
 /* `launches` of one function took `measured` ns. */

@@ -86,18 +86,10 @@ static int64_t spare(const struct pacer_rule *rule, uint64_t balance, uint64_t f
     return (int64_t)(frame_end - balance - sooner(cost_of(estimate, rule->limit), rule->frame) / 2);
 }
 
-/* Whether so many of these kernels as fit into the slot use up what the limit gives to a frame. */
-static bool fits(const struct pacer_rule *rule, uint64_t estimate)
-{
-    uint64_t kernels = (rule->length + PACER_EDGE) / (estimate ? estimate : 1);
-    return (unsigned __int128)kernels * estimate * WEIR_FULL_CORES >=
-           (unsigned __int128)rule->frame * rule->limit;
-}
-
 /*
  * The last moment at which this kernel may begin. It must be complete by the slot's end, give or take an
- * edge. Where whole kernels do not fill the share, one may run over when the slice has fallen half a frame
- * behind. A kernel longer than the slot runs over anyway: it goes first, and pays by skipping frames.
+ * edge. One may run over when the slice has fallen half a frame behind, because whole kernels do not fill its
+ * share or the slot's edges took too much of it. A kernel longer than the slot runs over anyway: it goes first, and pays by skipping frames.
  */
 static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64_t estimate,
                            int64_t spare_budget)
@@ -105,7 +97,7 @@ static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64
     uint64_t end = start + rule->length;
     if (estimate > rule->length)
         return start + rule->length / 2;
-    if (!fits(rule, estimate) && spare_budget > (int64_t)sooner(rule->frame, PACER_CREDIT_CAP) / 2)
+    if (spare_budget > (int64_t)sooner(rule->frame, PACER_CREDIT_CAP) / 2)
         return end - 1;
     return end - estimate + sooner(estimate / 2, PACER_EDGE);
 }

@@ -136,7 +136,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     bool opening = !lane->open;
     bool probe = opening && lane->starved >= METER_STARVED;
     bool single = launch->single || !known || probe;
-    uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate), single ? 0 : verdict->grant);
+    uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), single ? 0 : verdict->grant);
     if (!meter_open(meter, lane, size, &terms, now))
         return false;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
@@ -159,7 +159,7 @@ static struct pacing book(const struct launch *launch, const struct pacer_verdic
                           const struct pacer_rule *rule, uint64_t now)
 {
     struct meter *meter = launch->meter;
-    uint64_t charge = estimate_charge(launch->estimate);
+    uint64_t charge = estimate_charge(launch->estimate, now);
     struct pacing pacing = {.meter = meter};
     if (meter_try(meter)) {
         put_ticket(launch, verdict, rule, now, &pacing);
@@ -198,7 +198,8 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
     pacing.began = weir_now();
     if (pacing.meter && !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed)) {
         pacing.first = launch->estimate;
-        atomic_store_explicit(&launch->estimate->pending, pacing.began, memory_order_relaxed);
+        uint64_t none = 0; /* one that is pending already tells more */
+        atomic_compare_exchange_strong(&launch->estimate->pending, &none, pacing.began);
     }
     return pacing;
 }

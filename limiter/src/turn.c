@@ -31,7 +31,7 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
         .rest_until = rest_until,
         .early = atomic_load_explicit(&launch->meter->late, memory_order_relaxed),
     };
-    struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate));
+    struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate, now));
     if (verdict.pass && pacer_binds(rule) && probing(launch, now))
         return (struct pacer_verdict){.wait_until = now + TURN_POLL};
     return verdict;

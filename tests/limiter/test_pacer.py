@@ -153,9 +153,10 @@ class TestSlot:
     def test_work_in_flight_that_fills_it_makes_the_next_launch_wait_for_the_next_one(
         self, pacer: Any
     ) -> None:
-        fits = State(balance=NOW, drain=NOW + 11 * MS + EDGE)
+        paid = NOW + 17 * MS  # 10 ms of work at 60 %
+        fits = State(balance=paid, drain=NOW + 11 * MS + EDGE)
         assert decide(pacer, fits, slot(), NOW + 3 * MS, 1 * MS).passes
-        full = State(balance=NOW, drain=NOW + 11 * MS + EDGE + 1)
+        full = State(balance=paid, drain=NOW + 11 * MS + EDGE + 1)
         assert decide(pacer, full, slot(), NOW + 3 * MS, 1 * MS).wait_until == NOW + 20 * MS
 
     def test_opens_early_by_what_wake_ups_are_late_but_not_by_more_than_its_cap(self, pacer: Any) -> None:

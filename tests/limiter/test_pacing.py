@@ -67,6 +67,22 @@ class TestShare:
         assert result["share"] == pytest.approx(0.10, abs=0.02)
         assert result["longest_call_ms"] < 1000
 
+    @pytest.mark.parametrize(("limit", "most"), [(1000, 0.13), (3000, 0.34)])
+    @pytest.mark.parametrize("kernel_us", [300_000, 1_000_000])
+    def test_the_first_of_very_long_kernels_is_not_free(
+        self, world: World, kernel_us: int, limit: int, most: float
+    ) -> None:
+        """While it runs, more are let through ever more seldom; what passed is repaid."""
+        result = world(limit=limit, kernel_us=kernel_us, seconds=30)
+        assert limit / 10_000 <= result["share"] < most
+
+    def test_a_quiet_time_saves_up_a_tenth_of_a_second(self, world: World) -> None:
+        """Of budget: 30 ms of a GPU at 30 %, once, and what a second holds beside."""
+        windows = world(limit=3000, seconds=20, quiet_at=4, quiet_for=10)["windows"]
+        assert sum(windows[4:14]) < 0.01
+        assert windows[14] == pytest.approx(0.33, abs=0.005)
+        assert windows[15] == pytest.approx(0.30, abs=0.005)
+
     def test_loading_code_is_not_charged(self, world: World) -> None:
         result = world(limit=5000, load_us=20_000, functions=20, kernel_us=500)
         assert result["claimed"] == pytest.approx(result["share"], abs=0.01)

@@ -25,7 +25,7 @@ class TestSiblings:
         all_alike: list[Settings] = [{"slice": 0}] * processes
         each = worlds(*all_alike, limit=limit, kernel_us=kernel_us, warmup=2, seconds=10, **H200)
         share = limit / 10_000
-        assert share - 0.025 < total(each) < share + 0.005
+        assert share - 0.025 < total(each) < share + 0.01
         assert min(one["smooth"] for one in each) > 0.7 * share / processes
 
     def test_one_that_waits_for_each_step_gets_through_beside_a_greedy_one(self, worlds: Worlds) -> None:
