@@ -103,6 +103,8 @@ static struct storage storage_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned 
 
 static bool reserve(struct storage *storage)
 {
+    if (!storage->most) /* even where the limit was lowered below what is held */
+        return storage->device != WEIR_OTHER_DEVICE;
     if (!weir_charge(storage->device, WEIR_KIND_BUFFER, storage->most))
         return false;
     if (storage->device >= 0 && storage->least < storage->most)

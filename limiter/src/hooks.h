@@ -33,7 +33,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGetProcAddress, cuGetProcAddress, OPTIONAL)                                                          \
     X(cuGetProcAddress_v2, cuGetProcAddress_v2, OPTIONAL)
 
-/* Device memory that is charged to the slice (memory.c, arrays.c, modules.c, pools.c, vmm.c, contexts.c). */
+/* Device memory that is charged to the slice (memory.c, arrays.c, modules.c, pools.c, vmm.c,
+ * contexts.c, limits.c). */
 #define WEIR_MEMORY_HOOKS(X)                                                                                 \
     X(cuMemAlloc_v2, cuMemAlloc_v2, REQUIRED)                                                                \
     X(cuMemAllocPitch_v2, cuMemAllocPitch_v2, REQUIRED)                                                      \
@@ -89,6 +90,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGLCtxCreate_v2, cuCtxCreate_v2, OPTIONAL)                                                            \
     X(cuVDPAUCtxCreate, weir_vdpau_context, OPTIONAL)                                                        \
     X(cuVDPAUCtxCreate_v2, weir_vdpau_context, OPTIONAL)                                                     \
+    X(cuCtxSetLimit, cuCtxSetLimit, OPTIONAL)                                                                \
     X(cuCtxDestroy, cuCtxDestroy, OPTIONAL)                                                                  \
     X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)                                                            \
     X(cuCtxDetach, cuCtxDetach, OPTIONAL)
@@ -130,6 +132,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuCtxGetDevice, cuCtxGetDevice, REQUIRED)                                                              \
     X(cuCtxGetLimit, cuCtxGetLimit, OPTIONAL)                                                                \
     X(cuDeviceGet, cuDeviceGet, REQUIRED)                                                                    \
+    X(cuDeviceGetAttribute, cuDeviceGetAttribute, REQUIRED)                                                  \
     X(cuDeviceGetCount, cuDeviceGetCount, REQUIRED)                                                          \
     X(cuDeviceGetUuid, cuDeviceGetUuid, OPTIONAL)                                                            \
     X(cuDeviceGetUuid_v2, cuDeviceGetUuid_v2, OPTIONAL)                                                      \

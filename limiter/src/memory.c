@@ -111,15 +111,16 @@ bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum w
 
 void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_object *object)
 {
-    weir_count_free(object->device);
+    if (tag != WEIR_TAG_LIMIT)
+        weir_count_free(object->device);
     if (tag == WEIR_TAG_POINTER)
         release(object, pointer);
+    else if (tag == WEIR_TAG_POOL_POINTER)
+        weir_pool_pointer_freed(object);
     else if (tag == WEIR_TAG_ARRAY)
         weir_array_gone(object, object->charged);
-    else if (tag == WEIR_TAG_MODULE || tag == WEIR_TAG_LIBRARY)
-        weir_give_back(object->device, object->kind, object->charged);
     else
-        weir_pool_pointer_freed(object);
+        weir_give_back(object->device, object->kind, object->charged);
 }
 
 CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, CUdeviceptr pointer,

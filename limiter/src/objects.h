@@ -21,7 +21,8 @@ enum weir_tag {            /* what a name is; part of the key */
     WEIR_TAG_CONTEXT,      /* created by the program */
     WEIR_TAG_ARRAY,        /* or mipmapped array; link unused */
     WEIR_TAG_MODULE,
-    WEIR_TAG_LIBRARY       /* of no context */
+    WEIR_TAG_LIBRARY,      /* of no context */
+    WEIR_TAG_LIMIT         /* by context and limit; size: of its first value */
 };
 
 struct weir_object {
@@ -40,7 +41,7 @@ bool weir_object_put(enum weir_tag tag, uint64_t name, const struct weir_object 
 bool weir_object_take(enum weir_tag tag, uint64_t name, struct weir_object *object);
 /* The live entry, for its refs and constant fields; NULL: unknown. */
 struct weir_object *weir_object_find(enum weir_tag tag, uint64_t name);
-/* Takes out every pointer, array and module made in a context and passes it on. */
+/* Takes out every pointer, array, module and limit made in a context and passes it on. */
 void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t, const struct weir_object *));
 
 /*

@@ -51,23 +51,6 @@ WEIR_UNCOVERED_SHARED(SHARED)
 WEIR_UNCOVERED_CODE(CODE)
 WEIR_UNCOVERED_TABLES(TABLE)
 
-/* The limits of a context that the driver keeps device memory for, for each thread that the card can hold. */
-static bool takes_memory(CUlimit limit, size_t value)
-{
-    size_t now = 0;
-    bool memory = limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE ||
-                  limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH ||
-                  limit == CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT;
-    return memory && (WEIR_CALL(cuCtxGetLimit, &now, limit) != CUDA_SUCCESS || value > now);
-}
-
-CUresult cuCtxSetLimit(CUlimit limit, size_t value)
-{
-    if (takes_memory(limit, value) && !WEIR_UNACCOUNTED(WEIR_API_MEMORY, "cuCtxSetLimit"))
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    return WEIR_CALL(cuCtxSetLimit, limit, value);
-}
-
 CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
 {
     bool moves = args && args->gpuPairsCount;

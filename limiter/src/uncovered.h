@@ -84,9 +84,6 @@
 #define WEIR_UNCOVERED_TABLES(X)                                                                             \
     X(cuGetExportTable, cuGetExportTable, OPTIONAL, (const void **table, const CUuuid *id), (table, id))
 
-/* Defined by hand: only a limit that takes device memory and is raised counts, or is refused as unsupported. */
-#define WEIR_UNCOVERED_LIMITS(X) X(cuCtxSetLimit, cuCtxSetLimit, OPTIONAL)
-
 /* Defined by hand: only a move to another card counts, or is refused as not supported. */
 #define WEIR_UNCOVERED_RESTORES(X) X(cuCheckpointProcessRestore, cuCheckpointProcessRestore, OPTIONAL)
 
@@ -97,6 +94,6 @@
 
 #define WEIR_UNCOVERED_HOOKS(X)                                                                              \
     WEIR_UNCOVERED_MEMORY(X) WEIR_UNCOVERED_SHARED(X) WEIR_UNCOVERED_CODE(X) WEIR_UNCOVERED_TABLES(X)        \
-    WEIR_UNCOVERED_LIMITS(X) WEIR_UNCOVERED_RESTORES(X) WEIR_UNCOVERED_NODES(X)
+    WEIR_UNCOVERED_RESTORES(X) WEIR_UNCOVERED_NODES(X)
 
 #endif

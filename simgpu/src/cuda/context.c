@@ -57,6 +57,7 @@ static void set_limits(struct sim_context *context)
     context->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
     context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
     context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+    memcpy(context->first_limits, context->limits, sizeof(context->limits));
 }
 
 static void link_context(struct sim_context *context)
@@ -104,7 +105,8 @@ void sim_context_close(struct sim_context *context)
     sim_lock();
     sim_self()->device[context->device].contexts--;
     sim_unlock();
-    sim_memory_give(context->device, SIM_MEMORY_CONTEXT, sim_hardware->context_bytes);
+    sim_memory_give(context->device, SIM_MEMORY_CONTEXT, sim_hardware->context_bytes + context->limit_bytes);
+    context->limit_bytes = 0;
 }
 
 /* ---- making and destroying ---- */

@@ -1,8 +1,7 @@
 /*
- * What a context remembers: flags, limits, cache preferences; and waiting for all of it.
+ * What a context remembers: flags, cache preferences; and waiting for all of it.
  *
- * Limits take the values the driver takes and change nothing on the simulated card. What it does not do:
- * partition anything (execution affinity, green contexts).
+ * What it does not do: limits (limit.c), or partition anything (execution affinity, green contexts).
  */
 #include "driver.h"
 
@@ -57,30 +56,6 @@ CUresult CUDAAPI cuCtxSetFlags(unsigned int flags)
     if (result || (flags & ~(unsigned)CU_CTX_FLAGS_MASK))
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     context->flags = flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit)
-{
-    struct sim_context *context;
-    CUresult result = sim_enter_context(__func__, &context);
-    if (result || !value || limit >= CU_LIMIT_MAX)
-        return result ? result : CUDA_ERROR_INVALID_VALUE;
-    *value = context->limits[limit];
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
-{
-    struct sim_context *context;
-    CUresult result = sim_enter_context(__func__, &context);
-    if (result || limit >= CU_LIMIT_MAX)
-        return result ? result : CUDA_ERROR_INVALID_VALUE;
-    if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED)
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE && value > sim_hardware->l2_bytes)
-        value = sim_hardware->l2_bytes;
-    context->limits[limit] = value;
     return CUDA_SUCCESS;
 }
 

@@ -32,7 +32,8 @@ struct sim_context {
     bool destroyed;
     unsigned flags;
     uint64_t id;
-    size_t limits[16];
+    size_t limits[16], first_limits[16];
+    uint64_t limit_bytes; /* of the card, beyond what a context has for its first limits */
     CUfunc_cache cache_config;
     CUsharedconfig shared_config;
     unsigned peers; /* mask of ordinals whose memory it may use */

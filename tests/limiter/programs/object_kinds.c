@@ -2,7 +2,7 @@
  * Takes and gives device memory of kinds that have no address, at random or as told:
  *
  *   object_kinds do COMMAND…     prints the result of each; KIND:BYTES takes, free:N gives the N-th back,
- *                                context / destroycontext, and wait (until a byte comes on stdin)
+ *                                context / destroycontext, stack|print|heap:BYTES sets a limit, wait (until a byte comes on stdin)
  *   object_kinds random SEED N   N random steps; after each, what the slice says is used must be what NVML shows
  *                                for this process
  *
@@ -216,7 +216,10 @@ static void random_steps(unsigned seed, int steps)
     for (int step = 0; step < steps; step++) {
         const struct kind *kind = &kinds[(size_t)rand() % KINDS];
         int slot = rand() % (OBJECTS / 8);
-        if (objects[slot].kind) {
+        if (rand() % 16 == 0) {
+            CUresult result = GPU(cuCtxSetLimit)((CUlimit)(1 + rand() % 2), random_size());
+            REQUIRE(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
+        } else if (objects[slot].kind) {
             kind = objects[slot].kind;
             REQUIRE(give(slot) == CUDA_SUCCESS);
         } else {
@@ -233,11 +236,23 @@ static void random_steps(unsigned seed, int steps)
     printf("%d\n", refused);
 }
 
+static bool is_limit(const char *name, CUlimit *limit)
+{
+    static const char *const names[] = {"stack", "print", "heap"};
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(name, names[i])) {
+            *limit = (CUlimit)i;
+            return true;
+        }
+    return false;
+}
+
 static int run(const char *command)
 {
     static CUcontext context;
     char name[32] = "", byte;
     unsigned long long value = 0;
+    CUlimit limit;
     sscanf(command, "%31[^:]:%llu", name, &value);
     if (!strcmp(name, "free"))
         return (int)give((int)value);
@@ -245,6 +260,8 @@ static int run(const char *command)
         return (int)GPU(cuCtxCreate_v2)(&context, 0, 0);
     if (!strcmp(name, "destroycontext"))
         return (int)GPU(cuCtxDestroy_v2)(context);
+    if (is_limit(name, &limit))
+        return (int)GPU(cuCtxSetLimit)(limit, value);
     if (!strcmp(name, "wait")) {
         printf("waiting\n");
         fflush(stdout);
