@@ -29,6 +29,7 @@ MS = 1_000_000
 
 FRAME = 20 * MS  # 20 and 50 ms held a pair to the same point on an H200; the shorter waits less
 LONGEST_FRAME = 200 * MS  # a claim of endless kernels must not make the neighbours wait for seconds
+KERNELS = 3  # a slot of one or two kernels rounds too much: 57 + 29 of 60 + 30, of three 60 + 30 (pacing.md)
 FRAME_STEP = 10 * MS  # so that a kernel measured a little longer does not move every slot
 GUARD = 100_000  # between two slots that would touch: the last launch of one drains into it
 LONE_GAP = 200_000  # at the end of a frame that one slice has to itself
@@ -166,8 +167,8 @@ def first_served(busy: Sequence[Tenant[K]]) -> list[Tenant[K]]:
 
 
 def frame_length(busy: Sequence[Tenant[K]], share: Mapping[K, int]) -> int:
-    """The shortest frame that was asked for in which every promised slot holds its slice's longest kernel."""
+    """The shortest frame asked for in which every promised slot holds KERNELS of its slice's longest."""
     asked = min((one.frame for one in busy if one.frame), default=FRAME)
-    needed = max((one.longest * FULL // share[one.key] for one in busy if one.capped), default=0)
+    needed = max((KERNELS * one.longest * FULL // share[one.key] for one in busy if one.capped), default=0)
     steps = -(-needed // FRAME_STEP)
     return min(max(asked, steps * FRAME_STEP if needed > asked else 0), LONGEST_FRAME)

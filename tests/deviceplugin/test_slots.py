@@ -134,13 +134,14 @@ def test_a_full_card_gives_the_guard_from_all():
     [
         (0, FRAME),
         (MS, FRAME),
-        (6 * MS, FRAME),
-        (10 * MS, 40 * MS),
-        (30 * MS, 100 * MS),
+        (2 * MS, FRAME),
+        (6 * MS, 60 * MS),
+        (10 * MS, 100 * MS),
+        (30 * MS, LONGEST_FRAME),
         (2**62, LONGEST_FRAME),
     ],
 )
-def test_the_frame_holds_the_longest_kernel_in_the_smallest_slot(longest, frame):
+def test_the_frame_holds_three_of_the_longest_kernel_in_the_smallest_slot(longest, frame):
     turns = plan([tenant("a", 6000), tenant("b", 3000, longest=longest)])
     assert {turn.frame for turn in turns.values()} == {frame}
 
@@ -170,11 +171,11 @@ def test_a_slice_without_a_cap_that_is_bound_by_its_host_is_held_to_what_is_left
         ((10, 0), MS, 10 * MS),
         ((50, 10), MS, 10 * MS),
         ((50, 0), MS, 50 * MS),
-        ((10, 0), 6 * MS, 20 * MS),
-        ((10, 0), 50 * MS, 170 * MS),
+        ((10, 0), 2 * MS, 20 * MS),
+        ((10, 0), 14 * MS, 140 * MS),
     ],
 )
-def test_the_frame_is_the_shortest_asked_for_that_holds_the_longest_kernel(asked, longest, frame):
+def test_the_frame_is_the_shortest_asked_for_that_holds_three_of_the_longest_kernel(asked, longest, frame):
     turns = plan(
         [tenant("a", 6000, frame=asked[0] * MS), tenant("b", 3000, frame=asked[1] * MS, longest=longest)]
     )

@@ -95,7 +95,9 @@ class TestPairs:
             ("1 ms", "1 ms", 20_000),
             ("44 us", "44 us", 20_000),
             ("training", "training", 20_000),
-            pytest.param("1 ms", "graph of 1.6 ms", 20_000, id="unequal"),
+            ("1 ms", "graph of 1.6 ms", 20_000),
+            ("20 ms", "20 ms", 200_000),
+            ("1 ms", "20 ms", 200_000),
         ],
     )
     def test_of_60_and_30_each_gets_its_own_and_the_card_is_busy(
