@@ -18,6 +18,7 @@ from deviceplugin import slots
 from deviceplugin.appetite import Activity, Appetite
 from deviceplugin.auditor import MS, Auditor, Key, renewed
 from deviceplugin.glance import Counters, Glance
+from deviceplugin.overlap import Overlap
 from limiter import layout, writer
 from limiter.identity import Identity
 from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError
@@ -35,9 +36,11 @@ class Agent:
 
     def __init__(self, box: Path, nvml: Nvml, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._box = box
+        self._nvml = nvml
         self._clock = clock
         self._activity: Activity[Key] = Activity()
         self._appetite: Appetite[Key] = Appetite()
+        self._overlap: Overlap[str] = Overlap()
         self._turns: dict[Key, slots.Turn] = {}
         self._auditor = Auditor(box, nvml)
         self._audited = 0
@@ -75,7 +78,9 @@ class Agent:
             for uuid, tenant in self._tenants(one, now):
                 cards[uuid].append(tenant)
         self._forget({tenant.key for card in cards.values() for tenant in card})
-        self._turns = {key: turn for card in cards.values() for key, turn in slots.plan(card).items()}
+        self._turns = {}
+        for uuid, card in cards.items():
+            self._turns |= slots.plan(card, self._factor(uuid, card, now))
         for one in found:
             self._write(one, now)
         lent = [card for card in cards.values() if any(slots.borrows(one, self._turns) for one in card)]
@@ -95,20 +100,30 @@ class Agent:
         for index, (share, stats) in enumerate(zip(one.identity.devices, one.stats.devices, strict=True)):
             key = (one.path, index)
             longest = stats.longest_kernel
+            busy = self._activity.busy(key, _counters(stats), longest, now)
             cut = slots.cut_share(self._turns.get(key, slots.Turn()), share.cores_bp)
+            tried = cut if self._activity.moved(key, now) else 0
             yield (
                 share.uuid,
                 slots.Tenant(
                     key,
                     share.cores_bp,
-                    busy=self._activity.busy(key, _counters(stats), longest, now),
+                    busy=busy,
                     burst=one.identity.policy == "burst",
                     longest=longest,
-                    fills=self._appetite.fills(key, stats.gpu_time, cut, longest, now),
+                    gpu_time=stats.gpu_time,
+                    fills=self._appetite.fills(key, stats.gpu_time, tried, longest, now),
                     priority=one.identity.priority,
                     frame=one.identity.frame_ms * MS,
                 ),
             )
+
+    def _factor(self, uuid: str, card: list[slots.Tenant[Key]], now: int) -> float:
+        if not slots.beside_each_other(card):
+            self._overlap.end(uuid)
+            return 1.0
+        charged = sum(one.gpu_time for one in card)
+        return self._overlap.factor(uuid, charged, self._nvml.reading(uuid).utilization, now)
 
     def _forget(self, keep: set[Key]) -> None:
         """Whoever is gone and comes back under the same name starts anew."""

@@ -42,6 +42,10 @@ class Activity(Generic[K]):
         self._seen[key] = (counters, moved)
         return now - moved < min(max(QUIET, 2 * longest), LONGEST_QUIET)
 
+    def moved(self, key: K, now: int) -> bool:
+        """Whether the look at `now` found the counters moved: a slice that pauses is not tried."""
+        return self._seen[key][1] == now
+
     def forget(self, keep: set[K]) -> None:
         """Drop every slice that is not among `keep`."""
         self._seen = {key: seen for key, seen in self._seen.items() if key in keep}
@@ -62,7 +66,7 @@ class Appetite(Generic[K]):
         self._records: dict[K, _Record] = {}
 
     def fills(self, key: K, gpu_time: int, share: int, longest: int, now: int) -> bool:
-        """`share`: basis points that its slot stands for since the last look; 0 where it had no slot."""
+        """`share`: basis points that its slot stood for since the last look; 0: no slot, or no launch."""
         record = self._records.setdefault(key, _Record())
         if not share:
             record.began = 0

@@ -1,21 +1,23 @@
 """Who may launch when: cuts a card's time among the slices that contend for it.
 
 Pure; times are CLOCK_MONOTONIC nanoseconds, shares are basis points. While one slice is busy there are no
-slots, and none while all that are busy leave a good part of their shares unused (appetite.py): programs bound
-by their hosts hardly meet on the card, and a slot's closed part would cost them. Their quotas hold them, and
-cost latency least. Where somebody fills his share, each busy slice gets a part of a repeating frame:
+slots, and none while all that are busy but one leave a good part of their shares unused (appetite.py):
+programs bound by their hosts meet seldom on the card, and a slot's closed part costs them what they cannot
+catch up on. Their quotas hold them, and cost latency least; but each is charged for the other's turns where
+they do meet, so the quotas are raised by as much as was charged twice (overlap.py). Where two fill their
+shares, each busy slice gets a part of a repeating frame:
 
     capped           its core limit
     capped, burst    and, in proportion to its limit, what capped slices that rest leave idle
     uncapped         an equal part of what nobody was promised, and never less than FLOOR
 
 Of what is lent so, slices of priority 0 have all before those of priority 1 have any; what was promised is
-never touched. Where all of them were promised theirs, what is left of the frame lengthens their slots:
-room to make up for late wake-ups and drained edges, while the quota still holds the share. A slot of more
-than was promised ends one kernel early, so that what it launched last takes nothing from a promise. Who has
-the card to himself beside promises that rest gets nearly a whole frame as his slot: what he has in flight
-then ends within a frame of the neighbour's return. A card with only uncapped slices has no slots: the
-driver shares as it does.
+never touched. Where all of them were promised theirs, what is left of the frame lengthens their slots: room
+to make up for late wake-ups and drained edges, while the quota still holds the share. A slot of more than
+was promised ends one kernel early, so that what it launched last takes nothing from a promise. Who has the
+card to himself beside promises that rest gets nearly a whole frame as his slot: what he has in flight then
+ends within a frame of the neighbour's return. A card with only uncapped slices has no slots: the driver
+shares as it does.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ K = TypeVar("K", bound=Hashable)
 class Tenant(Generic[K]):
     """A slice on one card. `limit` is FULL where it has no cap; `longest` is its longest kernel.
 
-    `fills`: it takes what it is given; `frame`: what it asked for, 0 for nothing.
+    `fills`: it takes what it is given; `gpu_time`: what it was charged, ns; `frame`: what it asked for, 0 for
+    nothing.
     """
 
     key: K
@@ -52,6 +55,7 @@ class Tenant(Generic[K]):
     burst: bool = False
     longest: int = 0
     fills: bool = True
+    gpu_time: int = 0
     priority: int = 1
     frame: int = 0
 
@@ -71,18 +75,28 @@ class Turn:
     share: int = 0
 
 
-def plan(tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:
-    """The turns of one card's slices; a slice that is not named is held by its quota alone."""
+def plan(tenants: Sequence[Tenant[K]], overlap: float = 1.0) -> dict[K, Turn]:
+    """The turns of one card's slices; a slice that is not named is held by its quota alone.
+
+    `overlap`: by how much more was charged than the card was busy, while slices run beside each other.
+    """
     busy = [one for one in tenants if one.busy]
     if len(busy) == 1:
         return lone(busy[0], tenants)
     if not any(one.capped for one in busy):
         return {}
     share = shares(tenants)
+    if beside_each_other(tenants):
+        share = {key: min(FULL, int(part * overlap)) for key, part in share.items()}
+        return {one.key: Turn(share=share[one.key]) for one in busy if share[one.key] != one.limit}
     changed = {one.key: 0 if share[one.key] == one.limit else share[one.key] for one in busy}
-    if any(one.fills for one in busy):
-        return cut(busy, share, changed)
-    return {one.key: Turn(share=changed[one.key]) for one in busy if changed[one.key]}
+    return cut(busy, share, changed)
+
+
+def beside_each_other(tenants: Sequence[Tenant[K]]) -> bool:
+    """Whether several are busy, and at most one of them fills its share: they do without slots."""
+    busy = [one for one in tenants if one.busy]
+    return len(busy) > 1 and any(one.capped for one in busy) and sum(one.fills for one in busy) <= 1
 
 
 def lone(alone: Tenant[K], tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:

@@ -32,6 +32,18 @@ def test_a_slice_is_busy_for_a_while_after_it_launched(longest, after, busy):
     assert activity.busy("a", (6, 0), longest, now=MS + after) is busy
 
 
+def test_only_a_look_that_finds_the_counters_moved_says_so():
+    activity = Activity()
+    for now, counters, moved in (
+        (0, (5, 0), False),
+        (1, (6, 0), True),
+        (2, (6, 0), False),
+        (3, (6, 9), True),
+    ):
+        activity.busy("a", counters, 0, now)
+        assert activity.moved("a", now) is moved
+
+
 def test_waiting_to_launch_is_busy_too():
     activity = Activity()
     activity.busy("a", (5, 100), 0, now=0)
