@@ -1,11 +1,11 @@
 """Who may launch when: cuts a card's time among the slices that contend for it.
 
 Pure; times are CLOCK_MONOTONIC nanoseconds, shares are basis points. While one slice is busy there are no
-slots, and none while all that are busy but one leave a good part of their shares unused (appetite.py):
+slots, and none while all that are busy leave a good part of what they were promised unused (appetite.py):
 programs bound by their hosts meet seldom on the card, and a slot's closed part costs them what they cannot
 catch up on. Their quotas hold them, and cost latency least; but each is charged for the other's turns where
-they do meet, so the quotas are raised by as much as was charged twice (overlap.py). Where two fill their
-shares, each busy slice gets a part of a repeating frame:
+they do meet, so the quotas are raised by as much as was charged twice (overlap.py). Where somebody fills his
+promise, only slots keep it whole, and each busy slice gets a part of a repeating frame:
 
     capped           its core limit
     capped, burst    and, in proportion to its limit, what capped slices that rest leave idle
@@ -94,9 +94,10 @@ def plan(tenants: Sequence[Tenant[K]], overlap: float = 1.0) -> dict[K, Turn]:
 
 
 def beside_each_other(tenants: Sequence[Tenant[K]]) -> bool:
-    """Whether several are busy, and at most one of them fills its share: they do without slots."""
+    """Whether several are busy and none fills what it was promised: they do without slots."""
     busy = [one for one in tenants if one.busy]
-    return len(busy) > 1 and any(one.capped for one in busy) and sum(one.fills for one in busy) <= 1
+    promised = [one for one in busy if one.capped]
+    return len(busy) > 1 and bool(promised) and not any(one.fills for one in promised)
 
 
 def lone(alone: Tenant[K], tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:

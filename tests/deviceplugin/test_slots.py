@@ -153,21 +153,22 @@ def test_alone_beside_a_promise_that_rests_a_borrower_has_all_of_the_frame_but_i
     assert turns == {"a": Turn(FRAME, 0, FRAME - LONE_GAP, FULL if limit < FULL else 0)}
 
 
-def test_two_that_fill_their_shares_have_slots_cut_for_all():
-    turns = plan([tenant("a", 6000, fills=False), tenant("b", 3000), tenant("c", 1000)])
+def test_one_that_fills_its_promise_has_slots_cut_for_all():
+    turns = plan([tenant("a", 6000, fills=False), tenant("b", 3000), tenant("c")])
     assert {turn.frame for turn in turns.values()} == {FRAME}
     assert set(turns) == {"a", "b", "c"}
 
 
 def test_beside_each_other_quotas_are_raised_by_what_was_charged_twice():
-    tenants = [tenant("a", 6000, fills=False), tenant("b", 3000)]
+    tenants = [tenant("a", 6000, fills=False), tenant("b", 3000, fills=False)]
     assert plan(tenants, overlap=1.0) == {}
     assert plan(tenants, overlap=1.4) == {"a": Turn(share=8400), "b": Turn(share=4200)}
     assert plan(tenants, overlap=2.0)["a"] == Turn(share=FULL)
 
 
-def test_a_slice_without_a_cap_that_is_bound_by_its_host_is_held_to_what_is_left_without_slots():
-    turns = plan([tenant("a", 6000, fills=False), tenant("b", fills=False)])
+@pytest.mark.parametrize("fills", [True, False])
+def test_beside_a_promise_that_is_not_filled_a_slice_without_a_cap_is_held_by_a_cap_alone(fills):
+    turns = plan([tenant("a", 6000, fills=False), tenant("b", fills=fills)])
     assert turns == {"b": Turn(share=4000)}
 
 
