@@ -63,10 +63,6 @@ class Agent:
         """Look at the next tick whatever the time: somebody changed what a slice was promised."""
         self._next = 0
 
-    def close(self) -> None:
-        """Let go of the pages that are watched."""
-        self._resting.watch({})
-
     def _look(self, now: int) -> None:
         if now - self._audited >= AUDIT_EVERY:
             self._audited = now
