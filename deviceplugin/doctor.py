@@ -55,8 +55,8 @@ def enforced(found: Sequence[Finding]) -> list[str]:
         "memory that NVML shows beyond that: "
         + ("taken off what is left within seconds" if checked else "not enforced"),
         "GPU time: enforced at launches of kernels and graphs, and fills; no kernel is cut short",
-        "programs that drop LD_PRELOAD (static, setuid, env -i): not enforced by weir run; they show above, and "
-        "what they hold is taken off what their slice has left (docs/security.md)",
+        "programs that drop LD_PRELOAD (static, setuid, env -i): not enforced by weir run; they show above, "
+        "and what they hold is taken off what their slice has left (docs/security.md)",
     ]
 
 

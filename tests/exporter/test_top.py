@@ -18,7 +18,8 @@ from rich.console import Console
 from exporter.snapshot import Counters, GpusReading, Health
 from exporter.top import top
 from exporter.top_view import bar, view
-from tests.exporter.builders import MIB, claims, container, snapshot, states
+from tests.exporter.builders import MIB, claims, container, gpus, snapshot, states
+from weir.nvml import GpuProcess
 
 
 def shown(shot, simulate=None, width=140):
@@ -130,6 +131,19 @@ def test_memory_that_the_ledger_does_not_know_is_shown_by_nvmls_word():
     (known,) = states(container("alice"))
     text = shown(snapshot(container("alice"), slices=(replace(known, driver_used=5000 * MIB),)))
     assert "4.9 GiB" in line(text, "alice")
+
+
+def test_processes_that_nothing_holds_are_named_beside_those_that_are():
+    (known,) = states(container("alice"))
+    stray = shown(snapshot(container("alice"), slices=(replace(known, strays=(7, 8)),)))
+    assert "1 +2 not held" in line(stray, "alice")
+
+
+def test_programs_of_no_slice_are_counted_on_their_cards_line():
+    reading = gpus(GpuProcess(9, 70 * MIB))
+    (card,) = reading.gpus
+    text = shown(snapshot(container("alice"), gpus=replace(reading, gpus=(replace(card, outside=(9,)),))))
+    assert "outside slices 1 (70 MiB)" in text
 
 
 def test_a_slice_over_its_limit_shows_what_it_really_holds():

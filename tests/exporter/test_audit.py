@@ -1,0 +1,51 @@
+"""Processes on a card held against slots: whose bytes they are, and who was never held."""
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.audit import audited
+from limiter.belonging import Origin
+from tests.exporter.builders import MIB, container, gpus, states
+from weir.nvml import GpuProcess
+
+ALICE = container("alice", path="/slices/alice", supervisor=100, pids=(110,))
+BOB = container("bob", path="/slices/bob", supervisor=200, pids=())
+
+
+def look(on_card, *origins):
+    reading = gpus(*(GpuProcess(pid, used * MIB) for pid, used in on_card.items()))
+    known = None if not origins else {one.pid: one for one in origins}
+    seen, cards = audited(states(ALICE, BOB), replace(reading, origins=known))
+    return {one.container.container: one for one in seen}, cards.gpus[0]
+
+
+def child_of(supervisor, pid):
+    return Origin(pid, inner=pid, ancestors=frozenset({supervisor}))
+
+
+def test_a_process_without_a_slot_is_charged_to_the_slice_it_came_from():
+    slices, card = look(
+        {110: 600, 111: 90, 210: 50}, *[child_of(100, 110), child_of(100, 111), child_of(200, 210)]
+    )
+    assert (slices["alice"].strays, slices["alice"].driver_used) == ((111,), 690 * MIB)
+    assert (slices["bob"].strays, slices["bob"].driver_used) == ((210,), 50 * MIB)
+    assert card.outside == ()
+
+
+def test_one_of_no_slice_is_the_cards():
+    slices, card = look({110: 600, 9: 70}, child_of(100, 110), Origin(9))
+    assert (slices["alice"].strays, slices["alice"].driver_used) == ((), 600 * MIB)
+    assert (card.outside, card.outside_bytes) == ((9,), 70 * MIB)
+
+
+def test_a_slot_of_another_pid_namespace_is_found_by_the_id_it_has_there():
+    slices, _ = look({9000: 600}, Origin(9000, inner=110, ancestors=frozenset({100})))
+    assert (slices["alice"].strays, slices["alice"].driver_used) == ((), 600 * MIB)
+
+
+@pytest.mark.parametrize(("on_card", "bytes_known"), [({110: 600}, 600 * MIB), ({9: 600}, None)])
+def test_where_ids_mean_nothing_here_nobody_is_called_a_stray(on_card, bytes_known):
+    slices, card = look(on_card)
+    assert (slices["alice"].strays, card.outside) == (None, None)
+    assert slices["alice"].driver_used == bytes_known
