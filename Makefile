@@ -39,7 +39,7 @@ soak: native ## a thousand kills in allocation loops, ten minutes of damaged pag
 	$(BIN)/pytest --soak --timeout 1800 -s tests/limiter/test_storm.py tests/limiter/test_fuzz.py
 
 .PHONY: sanitize
-sanitize: native ## the limiter's tests on builds with address, undefined-behaviour and thread sanitizers (2 minutes)
+sanitize: native ## the limiter's tests on builds with address, undefined-behaviour and thread sanitizers (4 minutes)
 	$(BIN)/python -m tests.sanitize
 
 .PHONY: lint
