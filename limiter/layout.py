@@ -160,7 +160,8 @@ class StatsDevice(LittleEndianStructure):
         ("drain", c_uint64),
         ("launch_errors", c_uint64),
         ("covered", c_uint64 * COVERED),
-        ("reserved", c_uint64 * (10 - COVERED)),
+        ("balance_limit", c_uint64),
+        ("reserved", c_uint64 * (9 - COVERED)),
     )
 
 

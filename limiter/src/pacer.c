@@ -143,6 +143,14 @@ uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uin
     return sooner(balance + cost_of((uint64_t)used, limit), now + PACER_DEBT_CAP);
 }
 
+uint64_t pacer_balance_at(uint64_t balance, uint32_t before, uint32_t limit, uint64_t now)
+{
+    balance = clamp_balance(balance, now);
+    if (balance <= now)
+        return balance;
+    return now + cost_of((uint64_t)((unsigned __int128)(balance - now) * cap(before) / WEIR_FULL_CORES), limit);
+}
+
 uint64_t pacer_drain_after(uint64_t drain, int64_t work, uint64_t now)
 {
     drain = later(now, sooner(drain, now + PACER_DEBT_CAP));
@@ -164,5 +172,16 @@ void pacer_charge_drain(_Atomic uint64_t *drain, int64_t work, uint64_t now)
     uint64_t old = atomic_load_explicit(drain, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(drain, &old, pacer_drain_after(old, work, now),
                                                   memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+void pacer_follow_limit(_Atomic uint64_t *balance, _Atomic uint64_t *counts_by, uint32_t limit, uint64_t now)
+{
+    uint64_t before = atomic_load_explicit(counts_by, memory_order_relaxed);
+    if (before == limit || !atomic_compare_exchange_strong(counts_by, &before, limit) || !before)
+        return;
+    uint32_t was = before < WEIR_FULL_CORES ? (uint32_t)before : WEIR_FULL_CORES;
+    uint64_t old = atomic_load_explicit(balance, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(balance, &old, pacer_balance_at(old, was, limit, now)))
         ;
 }

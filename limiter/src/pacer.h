@@ -75,10 +75,15 @@ struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct 
 
 /* The balance after `used` ns of GPU time (negative: given back) at `limit` basis points. */
 uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uint64_t now);
+/* The same debt in GPU time, or credit in wall time, counted by another limit. */
+uint64_t pacer_balance_at(uint64_t balance, uint32_t before, uint32_t limit, uint64_t now);
 uint64_t pacer_drain_after(uint64_t drain, int64_t work, uint64_t now);
 
 /* The same on the shared words: one compare-and-swap loop each, so a crash leaves the old or the new. */
 void pacer_charge_balance(_Atomic uint64_t *balance, int64_t used, uint32_t limit, uint64_t now);
 void pacer_charge_drain(_Atomic uint64_t *drain, int64_t work, uint64_t now);
+
+/* Counts the balance by this limit from now on; who of the slice comes first turns it over. */
+void pacer_follow_limit(_Atomic uint64_t *balance, _Atomic uint64_t *counts_by, uint32_t limit, uint64_t now);
 
 #endif

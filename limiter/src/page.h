@@ -155,7 +155,8 @@ struct weir_stats_device {
     _Atomic uint64_t drain;             /* pacing: when the work launched so far should be complete (pacer.h) */
     _Atomic uint64_t launch_errors;     /* those of hook_errors that concern launches */
     _Atomic uint64_t covered[WEIR_COVERED]; /* pacing: when kernels of the slice ran, as told of late (coverage.h) */
-    uint64_t reserved[10 - WEIR_COVERED];
+    _Atomic uint64_t balance_limit; /* pacing: the limit by which the balance counts, basis points; 0: none yet */
+    uint64_t reserved[9 - WEIR_COVERED];
 };
 
 struct weir_intent { /* one ledger operation under way */

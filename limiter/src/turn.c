@@ -25,6 +25,8 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
     struct weir_control_device control;
     weir_control_read(launch->slice, launch->device, &control, NULL);
     *rule = pacer_rule(&control, now);
+    struct weir_stats_device *stats = launch->meter->stats;
+    pacer_follow_limit(&stats->balance, &stats->balance_limit, rule->limit, now);
     struct pacer_state state = {
         .balance = atomic_load_explicit(&launch->meter->stats->balance, memory_order_relaxed),
         .drain = atomic_load_explicit(&launch->meter->stats->drain, memory_order_relaxed),

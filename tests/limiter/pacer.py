@@ -50,6 +50,13 @@ def build(directory: Path) -> ctypes.CDLL:
     loaded.pacer_rule.argtypes = [ctypes.POINTER(ControlDevice), ctypes.c_uint64]
     loaded.pacer_balance_after.restype = ctypes.c_uint64
     loaded.pacer_balance_after.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64]
+    loaded.pacer_balance_at.restype = ctypes.c_uint64
+    loaded.pacer_balance_at.argtypes = [
+        ctypes.c_uint64,
+        ctypes.c_uint32,
+        ctypes.c_uint32,
+        ctypes.c_uint64,
+    ]
     loaded.pacer_drain_after.restype = ctypes.c_uint64
     loaded.pacer_drain_after.argtypes = [ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint64]
     loaded.pacer_charge_balance.argtypes = [

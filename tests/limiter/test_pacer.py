@@ -42,6 +42,21 @@ class TestBudget:
         assert pacer.pacer_balance_after(balance, used, limit, NOW) == expected
 
     @pytest.mark.parametrize(
+        ("balance", "before", "limit", "expected"),
+        [
+            pytest.param(NOW + 900 * MS, 1000, 9000, NOW + 100 * MS, id="raised: sooner repaid"),
+            pytest.param(NOW + 100 * MS, 9000, 1000, NOW + 900 * MS, id="lowered: later"),
+            pytest.param(NOW + 300 * MS, 3000, FULL_CORES, NOW + 90 * MS, id="taken away"),
+            pytest.param(NOW - 20 * MS, 1000, 9000, NOW - 20 * MS, id="credit is wall time"),
+            pytest.param(2**64 - 1, 9000, 1, NOW + DEBT_CAP, id="a bad word is bounded"),
+        ],
+    )
+    def test_debt_is_gpu_time_when_the_limit_changes(
+        self, pacer: Any, balance: int, before: int, limit: int, expected: int
+    ) -> None:
+        assert pacer.pacer_balance_at(balance, before, limit, NOW) == expected
+
+    @pytest.mark.parametrize(
         ("drain", "work", "expected"),
         [
             (0, 5 * MS, NOW + 5 * MS),

@@ -94,6 +94,15 @@ class TestChangesAtRunTime:
         both = world(limit=9000, relimit_at=2, relimit=3000, seconds=4)["share"]
         assert both == pytest.approx((before + 0.30) / 2, abs=0.015)
 
+    @pytest.mark.parametrize(("before", "after"), [(1000, 9000), (9000, 1000)])
+    @pytest.mark.parametrize("kernel_us", [1000, 50_000, 300_000])
+    def test_debt_made_under_one_limit_is_repaid_by_the_other(
+        self, world: World, kernel_us: int, before: int, after: int
+    ) -> None:
+        result = world(limit=before, relimit_at=10, relimit=after, kernel_us=kernel_us, seconds=20)
+        second = result["windows"][11:]
+        assert sum(second) / len(second) == pytest.approx(after / 10_000, abs=0.03)
+
     def test_a_closed_gate_holds_launches_until_its_deadline(self, world: World) -> None:
         result = world(gate_at=1, gate_for=0.5, seconds=4)
         assert 490 < result["longest_call_ms"] < 510
