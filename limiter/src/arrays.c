@@ -3,9 +3,10 @@
  *
  * Over 1 MiB an array takes whole pages, as a buffer does. Smaller ones are packed by the driver, and which share a
  * page cannot be told from the handle: a page is reserved before the call, and the card's own free memory is read
- * before and after it to see whether it took one; the same when it is destroyed. A neighbour who allocates in that
- * moment can make this wrong by a page for each call, until the last small array on the card is gone. Where
- * formats are not known here, the texels' largest size is the bound and the reading decides.
+ * before and after it to see whether it took one; the same when it is destroyed. Where somebody else takes or frees
+ * memory in that moment, it stays charged; but never more than a page for each small array that lives. Only if he
+ * frees just one page while one is taken, too little is charged, until the agent sees it. Where formats are not
+ * known here, the texels' largest size is the bound and the reading decides.
  *
  * A level of a mipmapped array is a view and costs nothing. Sparse and deferred arrays hold nothing; what is mapped
  * into them is physical memory, charged where it is made (vmm.c).
@@ -118,6 +119,8 @@ static uint64_t taken(const struct storage *storage)
     if (storage->least == storage->most || !storage->before)
         return storage->most;
     uint64_t after = card_free();
+    if (storage->packed)
+        return after == storage->before ? 0 : storage->most;
     uint64_t less = storage->before > after ? storage->before - after : 0;
     less -= less % WEIR_BLOCK;
     return less < storage->most ? less : storage->most;
@@ -145,19 +148,21 @@ static CUresult settle(CUresult result, const struct storage *storage, const voi
     return result;
 }
 
-/* One small array less: the last takes along all that is charged for them. */
-static void unpack(int device, uint64_t freed)
+/* One small array less: the others keep a page each at most, and the last takes along all that is charged. */
+static void unpack(int device, bool freed)
 {
-    uint64_t seen = atomic_load(&packs[device]), next, pages;
+    uint64_t seen = atomic_load(&packs[device]), next, given;
     do {
-        uint64_t held = seen & (ONE_ARRAY - 1), count = seen / ONE_ARRAY;
-        pages = count <= 1 || freed / WEIR_BLOCK > held ? held : freed / WEIR_BLOCK;
-        next = count <= 1 ? 0 : seen - ONE_ARRAY - pages;
+        uint64_t held = seen % ONE_ARRAY, others = seen / ONE_ARRAY - 1;
+        uint64_t kept = freed && held ? held - 1 : held;
+        kept = kept < others ? kept : others;
+        given = held - kept;
+        next = others * ONE_ARRAY + kept;
     } while (!atomic_compare_exchange_weak(&packs[device], &seen, next));
-    weir_give_back(device, WEIR_KIND_BUFFER, pages * WEIR_BLOCK);
+    weir_give_back(device, WEIR_KIND_BUFFER, given * WEIR_BLOCK);
 }
 
-void weir_array_gone(const struct weir_object *object, uint64_t freed)
+void weir_array_gone(const struct weir_object *object, bool freed)
 {
     if (object->size <= WEIR_PACKED_MAX)
         unpack(object->device, freed);
@@ -212,7 +217,7 @@ CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
         if (known && result == CUDA_SUCCESS) {                                                               \
             uint64_t after = before ? card_free() : 0;                                                       \
             weir_count_free(object.device);                                                                  \
-            weir_array_gone(&object, after > before ? after - before : 0);                                   \
+            weir_array_gone(&object, after - before == WEIR_BLOCK);                                          \
         } else if (known && !weir_object_put(WEIR_TAG_ARRAY, (uintptr_t)array, &object)) {                   \
             weir_count_error(object.device);                                                                 \
         }                                                                                                    \

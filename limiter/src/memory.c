@@ -118,7 +118,7 @@ void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_o
     else if (tag == WEIR_TAG_POOL_POINTER)
         weir_pool_pointer_freed(object);
     else if (tag == WEIR_TAG_ARRAY)
-        weir_array_gone(object, object->charged);
+        weir_array_gone(object, object->charged != 0);
     else
         weir_give_back(object->device, object->kind, object->charged);
 }

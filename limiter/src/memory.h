@@ -15,8 +15,8 @@ bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum w
 /* After it: gives back what the pointer was charged, or puts the entry back if the driver refused. */
 CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, CUdeviceptr pointer,
                          const struct weir_object *object);
-/* An array is gone, and the card has so much more free memory. */
-void weir_array_gone(const struct weir_object *object, uint64_t freed);
+/* An array is gone; `freed`: and the page with it, if it is a small one. */
+void weir_array_gone(const struct weir_object *object, bool freed);
 /* A pointer, array or module is gone, freed or with its context. */
 void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_object *object);
 

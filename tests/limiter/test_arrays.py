@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -102,3 +103,34 @@ def test_after_every_step_of_a_random_sequence_the_ledger_is_what_nvml_shows(
     assert (process.returncode, errors) == (0, "")
     assert int(output) > 0  # some did not fit
     assert slice_.stats.devices[0].hook_errors == 0
+
+
+def test_processes_that_take_all_kinds_but_small_arrays_at_once_never_pass_the_limit(
+    machine: Machine, slice_: Slice
+) -> None:
+    slice_.update(memory_limit=4 * CONTEXT + 24 * MIB)
+    watch = subprocess.Popen(
+        [machine.compile_program("nvml_watch", flags=NVML)],
+        env=machine.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stdout
+    watch.stdout.readline()
+    crowd = [machine.start(slice_, "crowd", str(seed), "1000", name=PROGRAM) for seed in range(4)]
+    for process in crowd:  # each has its context before anybody takes the rest
+        assert process.stdout
+        assert process.stdout.readline() == "waiting\n"
+    for process in crowd:
+        assert process.stdin
+        process.stdin.write("x")
+        process.stdin.flush()
+    told = [process.communicate(timeout=60) for process in crowd]
+    for process, (_, errors) in zip(crowd, told, strict=True):
+        assert (process.returncode, errors) == (0, "")
+    assert sum(int(output) for output, _ in told) > 0  # some did not fit
+    most = int(watch.communicate("", timeout=30)[0].split()[1])
+    assert CONTEXT < most <= 4 * CONTEXT + 24 * MIB
+    card = slice_.stats.devices[0]
+    assert (card.used, card.hook_errors) == (0, 0)

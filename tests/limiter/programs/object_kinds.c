@@ -1,10 +1,12 @@
 /*
  * Takes and gives device memory of kinds that have no address, at random or as told:
  *
- *   object_kinds do COMMAND…     prints the result of each; KIND:BYTES takes, free:N gives the N-th back,
- *                                context / destroycontext, stack|print|heap:BYTES sets a limit, wait (until a byte comes on stdin)
+ *   object_kinds do COMMAND…     prints the result of each: KIND:BYTES takes, free:N gives the N-th back; context,
+ *                                destroycontext; stack|print|heap:BYTES sets a limit; wait (for a byte on stdin)
  *   object_kinds random SEED N   N random steps; after each, what the slice says is used must be what NVML shows
  *                                for this process
+ *   object_kinds crowd SEED N    the same beside others, from a byte on stdin on; without small arrays, and nothing
+ *                                is compared
  *
  * Kinds are in the table at the end. What it does not do: judge anything else; the test does.
  */
@@ -58,7 +60,7 @@ static CUresult take_first_pitch(struct object *object, size_t size)
 {
     CUdeviceptr_v1 pointer = 0;
     unsigned pitch;
-    CUresult result = GPU(cuMemAllocPitch)(&pointer, &pitch, (unsigned)(size / 16), 16, 4);
+    CUresult result = GPU(cuMemAllocPitch)(&pointer, &pitch, (unsigned)((size + 15) / 16), 16, 4);
     object->handle = (void *)(uintptr_t)pointer;
     return result;
 }
@@ -203,13 +205,19 @@ static void agree(int step, const char *what)
     exit(1);
 }
 
+/* Small ones share pages, and which do can be told only while nobody else frees memory. */
+static bool packed_unseen(const struct kind *kind)
+{
+    return kind->give == give_array || kind->give == give_mipmap;
+}
+
 static size_t random_size(void)
 {
     size_t largest = (size_t)1 << (9 + rand() % 15);
     return 1 + (size_t)rand() % largest;
 }
 
-static void random_steps(unsigned seed, int steps)
+static void random_steps(unsigned seed, int steps, bool alone)
 {
     int refused = 0;
     srand(seed);
@@ -224,16 +232,27 @@ static void random_steps(unsigned seed, int steps)
             REQUIRE(give(slot) == CUDA_SUCCESS);
         } else {
             made = slot;
-            CUresult result = take(kind, random_size());
+            size_t least = alone || !packed_unseen(kind) ? 0 : 1 << 20;
+            CUresult result = take(kind, least + random_size());
             REQUIRE(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
             refused += result != CUDA_SUCCESS;
         }
-        agree(step, kind->name);
+        if (alone)
+            agree(step, kind->name);
     }
     for (int i = 0; i < OBJECTS; i++)
         REQUIRE(!objects[i].kind || give(i) == CUDA_SUCCESS);
-    agree(steps, "the end");
+    if (alone)
+        agree(steps, "the end");
     printf("%d\n", refused);
+}
+
+static int wait_for_byte(void)
+{
+    char byte;
+    printf("waiting\n");
+    fflush(stdout);
+    return (int)read(STDIN_FILENO, &byte, 1);
 }
 
 static bool is_limit(const char *name, CUlimit *limit)
@@ -250,7 +269,7 @@ static bool is_limit(const char *name, CUlimit *limit)
 static int run(const char *command)
 {
     static CUcontext context;
-    char name[32] = "", byte;
+    char name[32] = "";
     unsigned long long value = 0;
     CUlimit limit;
     sscanf(command, "%31[^:]:%llu", name, &value);
@@ -262,11 +281,8 @@ static int run(const char *command)
         return (int)GPU(cuCtxDestroy_v2)(context);
     if (is_limit(name, &limit))
         return (int)GPU(cuCtxSetLimit)(limit, value);
-    if (!strcmp(name, "wait")) {
-        printf("waiting\n");
-        fflush(stdout);
-        return (int)read(STDIN_FILENO, &byte, 1);
-    }
+    if (!strcmp(name, "wait"))
+        return wait_for_byte();
     for (size_t i = 0; i < KINDS; i++)
         if (!strcmp(kinds[i].name, name))
             return (int)take(&kinds[i], value);
@@ -281,8 +297,10 @@ int main(int argc, char **argv)
     REQUIRE(GPU(cuInit)(0) == CUDA_SUCCESS);
     REQUIRE(GPU(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_SUCCESS);
     REQUIRE(GPU(cuCtxSetCurrent)(context) == CUDA_SUCCESS);
-    if (!strcmp(argv[1], "random") && argc == 4)
-        random_steps((unsigned)atoi(argv[2]), atoi(argv[3]));
+    if (!strcmp(argv[1], "crowd"))
+        wait_for_byte();
+    if (strcmp(argv[1], "do") && argc == 4)
+        random_steps((unsigned)atoi(argv[2]), atoi(argv[3]), !strcmp(argv[1], "random"));
     else
         for (int i = 2; i < argc; i++)
             printf("%s %d\n", argv[i], run(argv[i]));
