@@ -18,9 +18,8 @@ QUIET = 300 * MS  # a slice without launches for so long is not busy
 LONGEST_QUIET = 3_000 * MS
 
 TRIAL = 500 * MS  # 25 frames: one that was late or jittered does not decide
-FILLED = (
-    0.75  # of its share; programs bound by an H200 reached 84 % and more in slots, by their host 53 and less
-)
+# Of its share. In slots programs bound by an H200 reached 84 % and more, one half bound by its host 53 and less.
+FILLED = 0.75
 FIRST_PATIENCE = 2_000 * MS  # a program that still loads its code fills nothing, and soon will
 LONGEST_PATIENCE = 60_000 * MS
 
