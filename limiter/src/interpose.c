@@ -144,7 +144,8 @@ static struct weir_way way_of_lookup(const struct weir_arguments *arguments, con
             way = way_of_next(name, caller, nvml, loaded, way.next);
         } else {
             void *found = versioned ? weir_linker.dlvsym(handle, name, version) : weir_linker.dlsym(handle, name);
-            way = (struct weir_way){.answer = answer(found, name, nvml, loaded)};
+            void *there = found && is_hooked(name) ? weir_space_hook(handle, name) : NULL;
+            way = (struct weir_way){.answer = there ? there : answer(found, name, nvml, loaded)};
         }
     }
     errno = saved;

@@ -26,6 +26,8 @@ static struct space {
     unsigned brought; /* objects in it when we alone were there */
 } spaces[SPACES];
 
+static _Atomic bool made_any;
+
 static const char *own_path(void)
 {
     for (const struct link_map *object = _r_debug.r_map; object; object = object->l_next)
@@ -81,6 +83,19 @@ static void keep(void *handle)
     }
 }
 
+void *weir_space_hook(void *handle, const char *name)
+{
+    Lmid_t asked, id;
+    if (!atomic_load(&made_any) || weir_linker.dlinfo(handle, RTLD_DI_LMID, &asked) != 0)
+        return NULL;
+    for (int i = 0; i < SPACES; i++) {
+        void *own = atomic_load(&spaces[i].handle);
+        if (own && own != BUSY && weir_linker.dlinfo(own, RTLD_DI_LMID, &id) == 0 && id == asked)
+            return weir_linker.dlsym(own, name);
+    }
+    return NULL;
+}
+
 intptr_t weir_new_space(void)
 {
     Lmid_t id = LM_ID_NEWLM;
@@ -89,5 +104,6 @@ intptr_t weir_new_space(void)
     void *handle = path ? weir_linker.dlmopen(LM_ID_NEWLM, path, RTLD_NOW) : NULL;
     if (handle && weir_linker.dlinfo(handle, RTLD_DI_LMID, &id) == 0)
         keep(handle);
+    atomic_store(&made_any, true);
     return id;
 }

@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+/* The hook of a namespace's own copy, for a library of that namespace; NULL: `handle` is in none of them. */
+void *weir_space_hook(void *handle, const char *name);
+
 /* A new namespace with this library in it; LM_ID_NEWLM where that cannot be, so that the linker says why. */
 intptr_t weir_new_space(void);
 

@@ -96,6 +96,14 @@ def test_namespaces_come_and_go_and_what_is_taken_in_one_is_charged(
     assert execute(machine, None, compile_program("spaces"), plugin) == "100\n"
 
 
+def test_a_driver_in_a_namespace_of_its_own_is_held_from_outside_too(
+    machine: Machine, slice_: Slice, compile_program: Compile
+) -> None:
+    names = ("cuMemAlloc_v2", "cuInit", "cuNoSuchThing")
+    found = owners(machine, slice_, compile_program("pointers"), "spacedriver", "-", *names)
+    assert found == [LIBRARY.name, DRIVER, "-"]
+
+
 def test_the_program_s_own_handle_leads_to_hooks_where_there_is_a_driver(
     machine: Machine, slice_: Slice, compile_program: Compile
 ) -> None:

@@ -5,6 +5,7 @@
  *   pointers trace FILE    every call of a recorded start of the CUDA runtime, through cuGetProcAddress
  *   pointers deepbind LIB NAME…  dlsym from inside a library opened with RTLD_DEEPBIND
  *   pointers space LIB NAME…     … from inside a library in a namespace of its own
+ *   pointers spacedriver - NAME…  dlsym of a driver in a namespace of its own
  *   pointers next LIB NAME…      … with RTLD_NEXT, from a library opened after the driver
  *   pointers copy LIB NAME…      dlsym of another library
  *   pointers versions VERSION NAME…dlvsym of the driver
@@ -70,6 +71,8 @@ static void *find(void *cuda, const char *way, const char *library, const char *
         return plugin(dlopen(library, RTLD_LAZY | RTLD_DEEPBIND), "look_up")(name);
     if (strcmp(way, "space") == 0)
         return plugin(dlmopen(LM_ID_NEWLM, library, RTLD_NOW), "look_up")(name);
+    if (strcmp(way, "spacedriver") == 0)
+        return dlsym(dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW), name);
     if (strcmp(way, "next") == 0)
         return plugin(dlopen(library, RTLD_LAZY), "look_up_next")(name);
     if (strcmp(way, "copy") == 0 || strcmp(way, "only") == 0)
