@@ -18,7 +18,7 @@ QUIET = 300 * MS  # a slice without launches for so long is not busy
 LONGEST_QUIET = 3_000 * MS
 
 TRIAL = 500 * MS  # 25 frames: one that was late or jittered does not decide
-# Of its share. In slots programs bound by an H200 reached 84 % and more, one half bound by its host 53 and less.
+# Of its share. In slots, programs bound by an H200 reached 84 % and more, half bound by hosts 53 and less.
 FILLED = 0.75
 FIRST_PATIENCE = 2_000 * MS  # a program that still loads its code fills nothing, and soon will
 LONGEST_PATIENCE = 60_000 * MS

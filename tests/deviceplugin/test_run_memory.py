@@ -13,11 +13,11 @@ from tests.deviceplugin.conftest import WEIR
 from tests.deviceplugin.programs import MIB, WAIT, program
 
 DOCS = Path(__file__).parents[2] / "docs"
-HEAP = """
+PENDING_LAUNCHES = """
 context()
-heap = ctypes.c_size_t()
-check(cuda.cuCtxGetLimit(ctypes.byref(heap), 2))
-say(cuda.cuCtxSetLimit(2, ctypes.c_size_t(2 * heap.value)))
+count = ctypes.c_size_t()
+check(cuda.cuCtxGetLimit(ctypes.byref(count), 4))
+say(cuda.cuCtxSetLimit(4, ctypes.c_size_t(2 * count.value)))
 """
 REFUSED = "weir: cuCtxSetLimit: refused: the memory it takes cannot be accounted for\n"
 
@@ -28,12 +28,12 @@ REFUSED = "weir: cuCtxSetLimit: refused: the memory it takes cannot be accounted
     ids=["counted", "refused"],
 )
 def test_memory_that_cannot_be_accounted_for(box, options, answer, said):
-    result = box.run(*options, *program(HEAP))
+    result = box.run(*options, *program(PENDING_LAUNCHES))
     assert (result.returncode, result.stdout, result.stderr) == (0, answer, said)
 
 
 def test_what_was_let_through_is_told_by_doctor_and_metrics(box):
-    running = box.start("--name", "hungry", *program(HEAP + WAIT))
+    running = box.start("--name", "hungry", *program(PENDING_LAUNCHES + WAIT))
     assert [running.stdout.readline() for _ in range(2)] == ["0\n", "ready\n"]
     command = [*WEIR, "doctor", "--simulate", "h200", "--root", str(box.root), "--json"]
     report = json.loads(subprocess.run(command, env=box.environment, capture_output=True, check=True).stdout)
