@@ -89,7 +89,8 @@ static int64_t spare(const struct pacer_rule *rule, uint64_t balance, uint64_t f
 /*
  * The last moment at which this kernel may begin. It must be complete by the slot's end, give or take an
  * edge. One may run over when the slice has fallen half a frame behind, because whole kernels do not fill its
- * share or the slot's edges took too much of it. A kernel longer than the slot runs over anyway: it goes first, and pays by skipping frames.
+ * share or the slot's edges took too much of it. A kernel longer than the slot runs over anyway: it goes
+ * first, and pays by skipping frames.
  */
 static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64_t estimate,
                            int64_t spare_budget)

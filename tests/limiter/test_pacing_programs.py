@@ -80,7 +80,7 @@ class TestShares:
         slice_ = make_slice(ControlDevice(card, core_limit=3000))
         each = shares(start_load(machine, slice_, "--seconds", "4", "--processes", "3"))
         assert len(each) == 3
-        assert 12 < sum(each) < 36  # less on a busy machine: siblings that overlap pay for each other's turns
+        assert 24 < sum(each) < 36
         assert min(each) > 2
 
 

@@ -88,7 +88,8 @@ static void keep_ahead(uint64_t number)
     spend(0.3);
     bool drains = me->set.drain_every > 0 && step % (uint64_t)me->set.drain_every == 0;
     uint64_t ahead = drains ? 0 : (uint64_t)me->set.ahead;
-    unsigned event = launch_event(stream_of(number), ahead * (uint64_t)me->set.step / (uint64_t)me->set.streams);
+    uint64_t launches = ahead * (uint64_t)me->set.step / (uint64_t)me->set.streams;
+    unsigned event = launch_event(stream_of(number), launches);
     if (event)
         cuEventSynchronize((CUevent)(uintptr_t)event);
     if (drains)
