@@ -29,7 +29,8 @@ _CHARGED = {
     "physical memory, once for each handle; the host's is free": "cuMemCreate",
     "keeps physical memory while it is mapped": "cuMemMap cuMemUnmap",
     "a reference to physical memory": "cuMemRelease cuMemRetainAllocationHandle",
-    "a context": "cuDevicePrimaryCtxRetain cuCtxCreate cuGLCtxCreate cuVDPAUCtxCreate cuGreenCtxCreate",
+    "a context": "cuDevicePrimaryCtxRetain cuCtxCreate cuGLCtxCreate cuVDPAUCtxCreate",
+    "the primary context, of which it is a part": "cuGreenCtxCreate cuCtxFromGreenCtx",
     "gives the context back, and all that was taken in it": "cuDevicePrimaryCtxRelease "
     "cuDevicePrimaryCtxReset cuCtxDestroy cuCtxDetach cuGreenCtxDestroy",
     "an array": "cuArrayCreate cuArray3DCreate",

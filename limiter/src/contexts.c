@@ -54,58 +54,150 @@ static struct primary *primary_of(CUdevice ordinal)
     return !weir_inside && ordinal >= 0 && ordinal < ORDINALS ? &primaries[ordinal] : NULL;
 }
 
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal)
+struct retained { /* a call that may make the primary context */
+    int device;
+    uint64_t bytes;   /* what it would cost */
+    uint64_t charged; /* before the call, where there was none */
+};
+
+static bool before_retain(const struct primary *primary, CUdevice ordinal, struct retained *retained)
 {
-    struct primary *primary = primary_of(ordinal);
-    if (!primary)
-        return WEIR_REAL(cuDevicePrimaryCtxRetain)(context, ordinal);
-    int device = weir_device_of(ordinal);
-    uint64_t bytes = context_bytes(device);
-    uint64_t charged = atomic_load(&primary->charged) ? 0 : bytes;
-    if (device >= 0)
+    retained->device = weir_device_of(ordinal);
+    retained->bytes = context_bytes(retained->device);
+    retained->charged = atomic_load(&primary->charged) ? 0 : retained->bytes;
+    if (retained->device >= 0)
         weir_slot(weir_slice()); /* whoever uses the card is seen in the slice, even where nothing is charged */
-    if ((charged || device < 0) && !weir_charge(device, WEIR_KIND_CONTEXT, charged))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = WEIR_CALL(cuDevicePrimaryCtxRetain, context, ordinal);
-    if (result != CUDA_SUCCESS) {
-        weir_give_back(device, WEIR_KIND_CONTEXT, charged);
-        return result;
-    }
-    atomic_store(&primary->context, *context);
-    if (!charged && bytes && !atomic_load(&primary->charged)) { /* released by another thread meanwhile */
-        weir_charge_anyway(device, WEIR_KIND_CONTEXT, bytes);
-        charged = bytes;
-    }
+    bool asks = retained->charged || retained->device < 0;
+    return !asks || weir_charge(retained->device, WEIR_KIND_CONTEXT, retained->charged);
+}
+
+/* The context is there: charged once, whoever came first. */
+static void charge_primary(struct primary *primary, int device, uint64_t charged)
+{
     uint64_t none = 0;
     if (charged && !atomic_compare_exchange_strong(&primary->charged, &none, charged))
         weir_give_back(device, WEIR_KIND_CONTEXT, charged);
+}
+
+static void after_retain(CUresult result, struct primary *primary, struct retained *retained)
+{
+    if (result != CUDA_SUCCESS) {
+        weir_give_back(retained->device, WEIR_KIND_CONTEXT, retained->charged);
+        return;
+    }
+    if (!retained->charged && !atomic_load(&primary->charged)) { /* released by another thread meanwhile */
+        weir_charge_anyway(retained->device, WEIR_KIND_CONTEXT, retained->bytes);
+        retained->charged = retained->bytes;
+    }
+    charge_primary(primary, retained->device, retained->charged);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal)
+{
+    struct primary *primary = primary_of(ordinal);
+    struct retained retained;
+    if (!primary)
+        return WEIR_REAL(cuDevicePrimaryCtxRetain)(context, ordinal);
+    if (!before_retain(primary, ordinal, &retained))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = WEIR_CALL(cuDevicePrimaryCtxRetain, context, ordinal);
+    if (result == CUDA_SUCCESS)
+        atomic_store(&primary->context, *context);
+    after_retain(result, primary, &retained);
     return result;
 }
 
+static bool active(CUdevice ordinal)
+{
+    unsigned int flags;
+    int is_active = 1;
+    return WEIR_REAL(cuDevicePrimaryCtxGetState)(ordinal, &flags, &is_active) != CUDA_SUCCESS || is_active;
+}
+
 /* After a release or a reset: if the context is gone, so is its charge. */
-static CUresult after_release(CUresult result, CUdevice ordinal)
+static void after_release(CUdevice ordinal)
 {
     struct primary *primary = primary_of(ordinal);
-    unsigned int flags;
-    int active = 1;
-    if (!primary || result != CUDA_SUCCESS || !weir_slice() ||
-        WEIR_REAL(cuDevicePrimaryCtxGetState)(ordinal, &flags, &active) != CUDA_SUCCESS || active)
-        return result;
+    if (!primary || !weir_slice() || active(ordinal))
+        return;
+    int device = weir_device_of(ordinal);
     uint64_t charged = atomic_exchange(&primary->charged, 0);
-    context_gone(atomic_exchange(&primary->context, NULL), weir_device_of(ordinal), charged);
-    return result;
+    context_gone(atomic_exchange(&primary->context, NULL), device, charged);
+    if (charged && active(ordinal)) { /* another thread has retained it, and believed that it was charged */
+        weir_charge_anyway(device, WEIR_KIND_CONTEXT, charged);
+        charge_primary(primary, device, charged);
+    }
 }
 
 #define LET_GO(symbol)                                                                                       \
     CUresult symbol(CUdevice ordinal)                                                                        \
     {                                                                                                        \
-        return after_release(WEIR_CALL(symbol, ordinal), ordinal);                                           \
+        CUresult result = WEIR_CALL(symbol, ordinal);                                                        \
+        if (result == CUDA_SUCCESS)                                                                          \
+            after_release(ordinal);                                                                          \
+        return result;                                                                                       \
     }
 
 LET_GO(cuDevicePrimaryCtxRelease)
 LET_GO(cuDevicePrimaryCtxRelease_v2)
 LET_GO(cuDevicePrimaryCtxReset)
 LET_GO(cuDevicePrimaryCtxReset_v2)
+
+/* A green context is a part of the primary one, which it keeps; by itself it costs what nobody has measured. */
+CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc resources, CUdevice ordinal, unsigned int flags)
+{
+    struct primary *primary = primary_of(ordinal);
+    struct retained retained;
+    if (!primary)
+        return WEIR_REAL(cuGreenCtxCreate)(context, resources, ordinal, flags);
+    if (!before_retain(primary, ordinal, &retained))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = WEIR_CALL(cuGreenCtxCreate, context, resources, ordinal, flags);
+    after_retain(result, primary, &retained);
+    struct weir_object object = {.link = (uint64_t)ordinal, .device = (int16_t)retained.device};
+    if (result == CUDA_SUCCESS && retained.device >= 0 &&
+        !weir_object_put(WEIR_TAG_GREEN, (uintptr_t)*context, &object))
+        weir_count_error(retained.device);
+    return result;
+}
+
+/* What is made while `part` is current belongs to the primary context, whose own handle may not be known yet. */
+static void name_part(CUcontext part, CUdevice ordinal)
+{
+    CUcontext whole = NULL;
+    if (WEIR_CALL(cuDevicePrimaryCtxRetain, &whole, ordinal) != CUDA_SUCCESS)
+        return;
+    WEIR_CALL(cuDevicePrimaryCtxRelease_v2, ordinal);
+    atomic_store(&primaries[ordinal].context, whole);
+    if (part != whole && !weir_object_find(WEIR_TAG_PART, (uintptr_t)part))
+        weir_context_is_part(part, whole);
+}
+
+CUresult cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green)
+{
+    struct weir_object object;
+    CUresult result = WEIR_CALL(cuCtxFromGreenCtx, context, green);
+    if (!weir_inside && result == CUDA_SUCCESS && weir_object_take(WEIR_TAG_GREEN, (uintptr_t)green, &object)) {
+        name_part(*context, (CUdevice)object.link);
+        object.context = *context;
+        if (!weir_object_put(WEIR_TAG_GREEN, (uintptr_t)green, &object))
+            weir_count_error(object.device);
+    }
+    return result;
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx green)
+{
+    struct weir_object object, part;
+    bool known = !weir_inside && weir_object_take(WEIR_TAG_GREEN, (uintptr_t)green, &object);
+    CUresult result = WEIR_CALL(cuGreenCtxDestroy, green);
+    if (known && result == CUDA_SUCCESS) {
+        weir_object_take(WEIR_TAG_PART, (uintptr_t)object.context, &part);
+        after_release((CUdevice)object.link);
+    } else if (known && !weir_object_put(WEIR_TAG_GREEN, (uintptr_t)green, &object))
+        weir_count_error(object.device);
+    return result;
+}
 
 static CUresult after_create(CUresult result, const CUcontext *context, int device, uint64_t bytes)
 {

@@ -91,6 +91,9 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuVDPAUCtxCreate, weir_vdpau_context, OPTIONAL)                                                        \
     X(cuVDPAUCtxCreate_v2, weir_vdpau_context, OPTIONAL)                                                     \
     X(cuCtxSetLimit, cuCtxSetLimit, OPTIONAL)                                                                \
+    X(cuGreenCtxCreate, cuGreenCtxCreate, OPTIONAL)                                                          \
+    X(cuCtxFromGreenCtx, cuCtxFromGreenCtx, OPTIONAL)                                                        \
+    X(cuGreenCtxDestroy, cuGreenCtxDestroy, OPTIONAL)                                                        \
     X(cuCtxDestroy, cuCtxDestroy, OPTIONAL)                                                                  \
     X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)                                                            \
     X(cuCtxDetach, cuCtxDetach, OPTIONAL)

@@ -14,10 +14,25 @@
 
 #define PITCH_STEP 512 /* the widest row alignment among cards so far; the surplus is given back */
 
+static _Atomic bool parts; /* there are green contexts with a handle of their own */
+
+void weir_context_is_part(void *part, void *whole)
+{
+    struct weir_object object = {.context = whole, .device = WEIR_NO_DEVICE};
+    atomic_store(&parts, true);
+    if (!weir_object_put(WEIR_TAG_PART, (uintptr_t)part, &object))
+        weir_count_error(WEIR_NO_DEVICE);
+}
+
 void *weir_current_context(void)
 {
     CUcontext context = NULL;
-    return WEIR_REAL(cuCtxGetCurrent)(&context) == CUDA_SUCCESS ? context : NULL;
+    if (WEIR_REAL(cuCtxGetCurrent)(&context) != CUDA_SUCCESS)
+        return NULL;
+    const struct weir_object *part = NULL;
+    if (atomic_load_explicit(&parts, memory_order_relaxed))
+        part = weir_object_find(WEIR_TAG_PART, (uintptr_t)context);
+    return part ? part->context : context;
 }
 
 static bool packed(uint64_t size)

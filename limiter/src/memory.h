@@ -7,8 +7,10 @@
 #include "hooks.h"
 #include "objects.h"
 
-/* The calling thread's context, or NULL. */
+/* The context that what the calling thread allocates belongs to, or NULL. */
 void *weir_current_context(void);
+/* From now on what is allocated in one belongs to the other. */
+void weir_context_is_part(void *part, void *whole);
 
 /* Before the driver frees: takes the pointer's entry out. False: not one of ours. */
 bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum weir_tag *tag);

@@ -22,6 +22,8 @@ enum weir_tag {            /* what a name is; part of the key */
     WEIR_TAG_ARRAY,        /* or mipmapped array; link unused */
     WEIR_TAG_MODULE,
     WEIR_TAG_LIBRARY,      /* of no context */
+    WEIR_TAG_GREEN,        /* a green context; link: its ordinal */
+    WEIR_TAG_PART,         /* the CUcontext of one; context: the primary one */
     WEIR_TAG_LIMIT         /* by context and limit; size: of its first value */
 };
 

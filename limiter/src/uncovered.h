@@ -18,10 +18,7 @@
     X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, OPTIONAL,                                              \
       (CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,                             \
        CUDA_MEM_ALLOC_NODE_PARAMS *params),                                                                  \
-      (node, graph, after, count, params))                                                                   \
-    X(cuGreenCtxCreate, cuGreenCtxCreate, OPTIONAL,                                                          \
-      (CUgreenCtx *context, CUdevResourceDesc resources, CUdevice device, unsigned int flags),               \
-      (context, resources, device, flags))
+      (node, graph, after, count, params))
 
 /* Memory from elsewhere that is not accounted for: counted, or refused as not supported. */
 #define WEIR_UNCOVERED_SHARED(X)                                                                             \

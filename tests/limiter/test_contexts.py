@@ -70,3 +70,48 @@ def test_a_context_that_is_detached_is_given_back(machine: Machine, make_slice: 
     slice_ = make_slice(ControlDevice(machine.uuids()[0], memory_limit=1024 * MIB, context_bytes=CONTEXT))
     subprocess.run([sys.executable, "-c", DETACH], env=machine.inside(slice_), check=True, timeout=60)
     assert slice_.stats.devices[0].denied_limit == 0
+
+
+GREEN = """
+import ctypes, sys
+from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p, create_string_buffer
+cuda = ctypes.CDLL("libcuda.so.1")
+card, parts, count = create_string_buffer(256), create_string_buffer(1024), c_uint(2)
+description, greens, context = c_void_p(), [c_void_p(), c_void_p()], c_void_p()
+cuda.cuInit(0)
+assert cuda.cuDeviceGetDevResource(0, card, 1) == 0
+assert cuda.cuDevSmResourceSplitByCount(parts, byref(count), card, None, 0, 16) == 0
+assert cuda.cuDevResourceGenerateDesc(byref(description), parts, 1) == 0
+for step in sys.stdin:
+    kind, which = step.split()
+    green = greens[int(which)]
+    if kind == "create":
+        print(cuda.cuGreenCtxCreate(byref(green), description, 0, 1), flush=True)
+    elif kind == "alloc":
+        assert cuda.cuCtxFromGreenCtx(byref(context), green) == cuda.cuCtxSetCurrent(context) == 0
+        print(cuda.cuMemAlloc_v2(byref(c_uint64()), c_size_t(100 << 20)), flush=True)
+    else:
+        print(cuda.cuGreenCtxDestroy(green), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("limit", "answer"), [(1024 * MIB, "0"), (100 * MIB, "2")])
+def test_green_contexts_share_the_primary_one_and_the_last_takes_it_along(
+    machine: Machine, make_slice: MakeSlice, limit: int, answer: str
+) -> None:
+    slice_ = make_slice(ControlDevice(machine.uuids()[0], memory_limit=limit, context_bytes=CONTEXT))
+    pipe = subprocess.PIPE
+    program = subprocess.Popen(
+        [sys.executable, "-c", GREEN], env=machine.inside(slice_), stdin=pipe, stdout=pipe, text=True
+    )
+    assert program.stdin
+    assert program.stdout
+    steps = {"create 0": CONTEXT, "create 1": CONTEXT, "alloc 0": CONTEXT + 100 * MIB}
+    steps |= {"destroy 0": CONTEXT + 100 * MIB, "destroy 1": 0}
+    if answer != "0":
+        steps = {"create 0": 0}
+    for step, held in steps.items():
+        print(step, file=program.stdin, flush=True)
+        assert program.stdout.readline().strip() == answer
+        assert slice_.stats.devices[0].used == held
+    program.communicate("", timeout=30)

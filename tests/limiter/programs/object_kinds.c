@@ -258,11 +258,9 @@ static int wait_for_byte(void)
 static bool is_limit(const char *name, CUlimit *limit)
 {
     static const char *const names[] = {"stack", "print", "heap"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(name, names[i])) {
-            *limit = (CUlimit)i;
+    for (*limit = 0; *limit < 3; ++*limit)
+        if (!strcmp(name, names[*limit]))
             return true;
-        }
     return false;
 }
 
@@ -292,11 +290,8 @@ static int run(const char *command)
 
 int main(int argc, char **argv)
 {
-    CUcontext context;
     REQUIRE(argc > 2 && !nvmlInit_v2());
-    REQUIRE(GPU(cuInit)(0) == CUDA_SUCCESS);
-    REQUIRE(GPU(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_SUCCESS);
-    REQUIRE(GPU(cuCtxSetCurrent)(context) == CUDA_SUCCESS);
+    gpu_open();
     if (!strcmp(argv[1], "crowd"))
         wait_for_byte();
     if (strcmp(argv[1], "do") && argc == 4)
