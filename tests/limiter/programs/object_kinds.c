@@ -3,10 +3,8 @@
  *
  *   object_kinds do COMMAND…     prints the result of each: KIND:BYTES takes, free:N gives the N-th back; context,
  *                                destroycontext; stack|print|heap:BYTES sets a limit; wait (for a byte on stdin)
- *   object_kinds random SEED N   N random steps; after each, what the slice says is used must be what NVML shows
- *                                for this process
- *   object_kinds crowd SEED N    the same beside others, from a byte on stdin on; without small arrays, and nothing
- *                                is compared
+ *   object_kinds random SEED N   N random steps; after each the slice's own figure must be NVML's for this process
+ *   object_kinds crowd SEED N    the same, from a byte on stdin on, without small arrays; nothing is compared
  *
  * Kinds are in the table at the end. What it does not do: judge anything else; the test does.
  */
@@ -213,8 +211,7 @@ static bool packed_unseen(const struct kind *kind)
 
 static size_t random_size(void)
 {
-    size_t largest = (size_t)1 << (9 + rand() % 15);
-    return 1 + (size_t)rand() % largest;
+    return 1 + (size_t)rand() % ((size_t)1 << (9 + rand() % 15));
 }
 
 static void random_steps(unsigned seed, int steps, bool alone)
