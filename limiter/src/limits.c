@@ -36,7 +36,7 @@ static uint64_t unit_of(CUlimit limit)
 static uint64_t bytes_for(uint64_t unit, size_t value)
 {
     uint64_t bytes;
-    return __builtin_mul_overflow(unit, (uint64_t)value, &bytes) ? weir_footprint(UINT64_MAX) : weir_footprint(bytes);
+    return weir_footprint(__builtin_mul_overflow(unit, (uint64_t)value, &bytes) ? UINT64_MAX : bytes);
 }
 
 static size_t value_of(CUlimit limit)
