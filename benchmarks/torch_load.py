@@ -1,17 +1,23 @@
-"""A PyTorch program that keeps a card busy and counts what it got done: matmul, elementwise or training.
+"""A PyTorch program that keeps a card busy and counts what it got done, in one of the ways of KINDS.
 
     python benchmarks/torch_load.py matmul --seconds 12 --start-at 1790000000
+    python benchmarks/torch_load.py matmul --report-every 0.1
 
-It warms up, waits for the wall-clock second `--start-at` (so that a pair measures the same window), works for
-`--seconds` and prints one JSON line: steps done, their rate, wall seconds, and with `--profile` the part of
-the time in which a kernel of this process ran, as CUPTI saw them (the union of their intervals: overlapping
-streams count once). It knows nothing of Weir: it runs unchanged inside and outside a slice.
-"""
+It warms up, waits for the wall-clock second `--start-at` (so that a pair measures the same window), works
+for `--seconds` and prints one JSON line: steps done, their rate, wall seconds, and with `--profile` the
+part of the time in which a kernel of this process ran, as CUPTI saw them (the union of their intervals:
+overlapping streams count once). With `--report-every` it works until SIGTERM and writes a line each time,
+`at` on CLOCK_MONOTONIC; a line `profile SECONDS` on its standard input asks for such a part. It knows
+nothing of Weir: it runs unchanged inside and outside a slice."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import queue
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -50,7 +56,44 @@ def training() -> Step:
     return step
 
 
-KINDS = {"matmul": matmul, "elementwise": elementwise, "training": training}
+def training_on_host() -> Step:
+    """A step of many tiny layers: the CPU needs longer to launch it than the card to do it."""
+    layers = [torch.nn.Linear(64, 64, device="cuda") for _ in range(48)]
+    model = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)
+    batch = torch.randn(64, 64, device="cuda")
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def inference() -> Step:
+    """A small transformer's forward pass, waited for each time."""
+    layer = torch.nn.TransformerEncoderLayer(
+        512, 8, 2048, batch_first=True, device="cuda", dtype=torch.bfloat16
+    )
+    model = torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).eval()
+    batch = torch.randn(8, 128, 512, device="cuda", dtype=torch.bfloat16)
+
+    def step() -> None:
+        with torch.inference_mode():
+            model(batch)
+        torch.cuda.synchronize()
+
+    return step
+
+
+KINDS = {
+    "matmul": matmul,
+    "elementwise": elementwise,
+    "training": training,
+    "training-cpu": training_on_host,
+    "inference": inference,
+}
 
 
 def run(step: Step, seconds: float, ahead: int = 64) -> tuple[int, float]:
@@ -67,6 +110,37 @@ def run(step: Step, seconds: float, ahead: int = 64) -> tuple[int, float]:
         steps += 1
     torch.cuda.synchronize()
     return steps, time.monotonic() - started
+
+
+def profiled(step: Step, seconds: float) -> dict[str, float]:
+    """The part of so many seconds of work in which a kernel of this process ran, by CUPTI."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        _, wall = run(step, seconds)
+    return {"profiled_seconds": wall, "kernel_share": busy_seconds(profile) / wall}
+
+
+def work_on(step: Step, every: float, ahead: int = 8) -> None:
+    """Work until SIGTERM, at most `ahead` steps in front of the card; report, and profile when asked."""
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=lambda: [asked.put(line) for line in sys.stdin], daemon=True).start()
+    marks = [torch.cuda.Event() for _ in range(ahead)]
+    steps, due = 0, time.monotonic()
+    while not stopped.is_set():
+        mark = marks[steps % ahead]
+        if steps >= ahead:
+            mark.synchronize()
+        step()
+        mark.record()
+        steps += 1
+        if (now := time.monotonic()) >= due:
+            due = now + every
+            print(json.dumps({"phase": "running", "at": now, "steps": max(0, steps - ahead)}), flush=True)
+            if not asked.empty():
+                seconds = float(asked.get().split()[1])
+                print(json.dumps({"phase": "profiled", **profiled(step, seconds)}), flush=True)
+    torch.cuda.synchronize()
 
 
 def busy_seconds(profile: Any) -> float:
@@ -89,16 +163,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12)
     parser.add_argument("--start-at", type=float, default=0, help="wall-clock second at which to begin")
     parser.add_argument("--profile", type=float, default=0, help="then this many seconds under CUPTI")
+    parser.add_argument("--report-every", type=float, help="work until SIGTERM, a line every so many seconds")
     options = parser.parse_args()
     step = KINDS[options.kind]()
     run(step, 1.0)
+    if options.report_every:
+        work_on(step, options.report_every)
+        return
     time.sleep(max(0.0, options.start_at - time.time()))
     steps, wall = run(step, options.seconds)
     line: dict[str, float] = {"steps": steps, "seconds": wall, "per_second": steps / wall}
     if options.profile:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            steps, wall = run(step, options.profile)
-        line |= {"profiled_seconds": wall, "kernel_share": busy_seconds(profile) / wall}
+        line |= profiled(step, options.profile)
     print(json.dumps(line), flush=True)
 
 

@@ -1,7 +1,10 @@
 """The `weir` command: finds the rooms' commands, and maps errors to exit codes."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,14 @@ def weir(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "weir", *arguments], capture_output=True, text=True, check=False
     )
+
+
+def test_every_command_that_the_readme_shows_is_one():
+    root = Path(__file__).resolve().parents[2]
+    points = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["weir.commands"]
+    shown = set(re.findall(r"^weir ([a-z-]+)", (root / "README.md").read_text(), re.MULTILINE))
+    assert "run" in shown
+    assert shown <= set(points)
 
 
 def test_help_lists_every_command_with_what_it_does():

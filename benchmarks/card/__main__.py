@@ -1,0 +1,86 @@
+"""Runs the parts that were asked for, and writes tables and pictures of all that is known in DIR.
+
+Ends with 0 when every row is there, with 3 when the budget was spent first: give the same command again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.card import alone, pairs, tables
+from benchmarks.card.bench import Bench, BudgetSpentError
+from benchmarks.card.journal import Journal
+from weir.simulation import open_nvml
+
+PARTS: dict[str, Callable[[Bench], None]] = {"alone": alone.run, "pairs": pairs.run}
+QUICK_LIMITS = (10, 30, 70)
+UNFINISHED = 3
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.card", description=__doc__.splitlines()[0])
+    parser.add_argument("directory", type=Path, metavar="DIR", help="rows, tables and pictures go here")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)} (all)")
+    parser.add_argument("--rows", default="", help="only rows whose part/name contains this, as alone/44us")
+    parser.add_argument("--seconds", type=float, help="of each row (20; 10 with --quick)")
+    parser.add_argument("--settle", type=float, default=3.0, help="seconds before each row (3)")
+    parser.add_argument(
+        "--limits", help="percent, separated by commas (10,30,50,70,90; 10,30,70 with --quick)"
+    )
+    parser.add_argument("--quick", action="store_true", help="a first look: short rows, no bare rows")
+    parser.add_argument(
+        "--cupti", type=float, default=2.0, help="seconds under CUPTI after a PyTorch row (2)"
+    )
+    parser.add_argument("--budget", type=float, help="stop before so many seconds are over")
+    parser.add_argument("--simulate", metavar="MACHINE", help="a simulated machine, as h200")
+    parser.add_argument("--docs", type=Path, metavar="FILE", help="also write the tables into this page")
+    chosen = parser.parse_args()
+    if unknown := [part for part in chosen.parts.split(",") if part not in PARTS]:
+        parser.error(f"--parts: {unknown[0]}: not allowed; {','.join(PARTS)}")
+    return chosen
+
+
+def bench_of(chosen: argparse.Namespace, started: float) -> Bench:
+    """What the parts are given."""
+    nvml = open_nvml(chosen.simulate)
+    limits = QUICK_LIMITS if chosen.quick else Bench.limits
+    return Bench(
+        journal=Journal(chosen.directory),
+        nvml=nvml,
+        gpu=nvml.gpus()[0],
+        root=chosen.directory.resolve() / "slices",
+        simulate=chosen.simulate,
+        seconds=chosen.seconds or (10.0 if chosen.quick else 20.0),
+        settle=chosen.settle,
+        limits=tuple(map(int, chosen.limits.split(","))) if chosen.limits else limits,
+        deadline=started + chosen.budget if chosen.budget else float("inf"),
+        only=chosen.rows,
+        bare=not chosen.quick,
+        cupti=0.0 if chosen.quick else chosen.cupti,
+    )
+
+
+def main() -> int:
+    """One call."""
+    started = time.monotonic()
+    chosen = options()
+    bench = bench_of(chosen, started)
+    bench.root.mkdir(mode=0o700, exist_ok=True)
+    finished = True
+    try:
+        for part in chosen.parts.split(","):
+            PARTS[part](bench)
+    except BudgetSpentError:
+        finished = False
+        print("budget spent: give the same command again", flush=True)
+    tables.write(bench.journal, chosen.docs)
+    return 0 if finished else UNFINISHED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

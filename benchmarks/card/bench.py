@@ -1,0 +1,85 @@
+"""What every part is given: the card, where slices are kept, how long rows take, the journal, the time left.
+
+`row` is the one way to measure: it skips what the journal has or `--rows` leaves out, stops the run when the
+budget does not reach for the row, and writes down what came back with date, driver and card beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pynvml
+
+from benchmarks.card.journal import Journal, Record
+from weir.nvml import DriverNvml, Gpu
+from weir.roots import box_root
+
+START = 15.0  # seconds that a program may need until it works; counted for the budget
+
+
+class BudgetSpentError(Exception):
+    """The next row would not end in time; everything finished is in the journal."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One call of the harness."""
+
+    journal: Journal
+    nvml: DriverNvml
+    gpu: Gpu
+    root: Path
+    simulate: str | None
+    seconds: float = 20.0
+    settle: float = 3.0
+    limits: tuple[int, ...] = (10, 30, 50, 70, 90)
+    deadline: float = float("inf")  # CLOCK_MONOTONIC seconds
+    only: str = ""  # rows whose name contains this
+    bare: bool = True
+    cupti: float = 0.0  # seconds under CUPTI after each row of a PyTorch load
+
+    @property
+    def box(self) -> Path:
+        """Where this card's slices are."""
+        return box_root(self.root, self.simulate)
+
+    def options(self) -> list[str]:
+        """What every `weir` command gets."""
+        return ["--root", str(self.root), *(["--simulate", self.simulate] if self.simulate else [])]
+
+    def handle(self) -> Any:
+        """The card for pynvml."""
+        return pynvml.nvmlDeviceGetHandleByUUID(self.gpu.uuid)
+
+    def wants(self, part: str, row: str) -> bool:
+        """Whether this row is still to be measured in this run."""
+        return self.only in f"{part}/{row}" and (part, row) not in self.journal
+
+    def afford(self, seconds: float) -> None:
+        """Raise BudgetSpentError unless so many seconds are left."""
+        if time.monotonic() + seconds > self.deadline:
+            raise BudgetSpentError
+
+    def row(self, part: str, row: str, measure: Callable[[], Record], lasting: float | None = None) -> None:
+        """Measure one row and write it down, unless that was done or is not wanted."""
+        if not self.wants(part, row):
+            return
+        self.afford(self.settle + self.seconds + self.cupti if lasting is None else lasting)
+        record = {"part": part, "row": row, **measure(), **self.origin()}
+        self.journal.add(record)
+        figures = {key: one for key, one in record.items() if isinstance(one, float)}
+        shown = "  ".join(f"{key} {one:.2f}" for key, one in figures.items())
+        print(f"{part}/{row:30} {shown}", flush=True)
+
+    def origin(self) -> Record:
+        """When and on what a row was measured."""
+        return {
+            "date": time.strftime("%Y-%m-%d"),
+            "card": self.gpu.name + (" (simulated)" if self.simulate else ""),
+            "driver": self.nvml.driver_version,
+            "length": f"{self.seconds:g} s",
+        }

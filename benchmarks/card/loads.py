@@ -1,0 +1,68 @@
+"""The programs that are measured: native ones, whose kernels have a known length, and PyTorch's.
+
+Queues are 64 launches deep, and shorter where kernels are long, so that no queue outlasts the settling time
+between two rows. All are GPU-bound but those that wait or compute on the CPU between launches.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.card.program import weir
+
+TORCH = Path(__file__).resolve().parents[1] / "torch_load.py"
+SMS = 132  # of an H200: one block on each
+
+
+@dataclass(frozen=True)
+class Load:
+    """A program by its name in the tables."""
+
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+    torch: bool = False
+
+    def command(self) -> list[str]:
+        """What to run; it works until SIGTERM and writes what it did ten times a second."""
+        program = [sys.executable, str(TORCH)] if self.torch else [weir(), "load"]
+        return [*program, *self.arguments, "--report-every", "0.1"]
+
+
+def native(name: str, title: str, kernel_us: float, *more: str) -> Load:
+    """A `weir load` of kernels of one length."""
+    return Load(name, title, ("--kernel-us", f"{kernel_us:g}", *more))
+
+
+def pytorch(name: str, title: str) -> Load:
+    """A kind of torch_load.py."""
+    return Load(name, title, (name,), torch=True)
+
+
+ALL = (
+    native("44us", "44 µs kernels, full queue", 44),
+    native("1ms", "1 ms kernels, full queue", 1000, "--queue", "16"),
+    native("20ms", "20 ms kernels, full queue", 20_000, "--queue", "8"),
+    native("50ms", "50 ms kernels, full queue", 50_000, "--queue", "4"),
+    native("persistent", "persistent kernels of 1 ms, a block on each SM", 1000, "--grid", str(SMS)),
+    native("wait", "1 ms kernels, launch and wait", 1000, "--wait"),
+    native("graph", "CUDA graphs of 1.6 ms", 100, "--graph", "16", "--queue", "16"),
+    native("graph-100ms", "CUDA graphs of 100 ms", 1000, "--graph", "100", "--queue", "2"),
+    native("cooperative", "cooperative launches of 1 ms", 1000, "--cooperative"),
+    native("streams", "two streams, 1 ms kernels", 1000, "--streams", "2"),
+    native("ptds", "per-thread default stream, 1 ms kernels", 1000, "--ptds"),
+    pytorch("matmul", "PyTorch bf16 matmul"),
+    pytorch("elementwise", "PyTorch elementwise"),
+    pytorch("training", "PyTorch training step, AdamW"),
+    pytorch("inference", "PyTorch inference that waits each step"),
+    pytorch("training-cpu", "PyTorch training step, CPU-bound"),
+)
+BY_NAME = {load.name: load for load in ALL}
+
+
+def available(load: Load) -> bool:
+    """Whether this interpreter can run it."""
+    return not load.torch or importlib.util.find_spec("torch") is not None

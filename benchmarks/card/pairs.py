@@ -1,0 +1,109 @@
+"""Part `pairs`: two loads (or four) side by side, each in a slice; their shares are changed while they run.
+
+NVML's utilisation of each process is no measure of slots (89.7 and 19.0 % for a pair held to 60 and 30), so
+what each got is its own count of finished kernels, or its limiter's counter where it has none, second by
+second; the card's utilisation stands beside them. Two CPU-bound trainings are compared with each alone at
+its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.card.alone import figures
+from benchmarks.card.bench import START, Bench
+from benchmarks.card.journal import Record
+from benchmarks.card.loads import BY_NAME, available
+from benchmarks.card.program import LoadError, Program
+from benchmarks.card.watch import watch
+
+Shares = tuple[int, ...]
+TWO: tuple[Shares, ...] = ((60, 30), (50, 50), (10, 90))
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Loads that run together, and the shares they are given in turn."""
+
+    loads: tuple[str, ...]
+    shares: tuple[Shares, ...] = TWO
+
+    @property
+    def name(self) -> str:
+        """As `1ms+44us`."""
+        return "+".join(self.loads)
+
+
+MIXES = (
+    Mix(("1ms", "1ms")),
+    Mix(("44us", "44us")),
+    Mix(("1ms", "44us")),
+    Mix(("1ms", "20ms")),
+    Mix(("1ms",) * 4, ((25, 25, 25, 25),)),
+    Mix(("1ms", "44us", "graph", "20ms"), ((25, 25, 25, 25),)),
+    Mix(("matmul", "matmul")),
+    Mix(("training", "training")),
+    Mix(("matmul", "elementwise")),
+    Mix(("training-cpu", "training-cpu"), ((50, 50), (60, 30))),
+)
+
+
+def give(programs: Sequence[Program], shares: Shares, before: Shares) -> None:
+    """Change the shares, those first that become smaller: together they never ask for more than the card."""
+    for program, share, old in sorted(
+        zip(programs, shares, before, strict=True), key=lambda one: one[1] > one[2]
+    ):
+        if share != old:
+            program.set_cores(share)
+
+
+def one_row(bench: Bench, mix: Mix, programs: Sequence[Program], shares: Shares | None) -> Record:
+    """Measure what runs now; `shares` None: without Weir."""
+    window = watch(bench, programs)
+    each = [figures(one, window, counter) for one, counter in zip(programs, window.limiter, strict=True)]
+    return {
+        "loads": mix.loads,
+        "asked": shares,
+        "nvml": window.utilization,
+        "clock": window.clock,
+        "given": [one["limiter"] if one["own"] is None else one["own"] for one in each],
+        "each": each,
+    }
+
+
+def run_mix(bench: Bench, mix: Mix, shares: Sequence[Shares | None]) -> None:
+    """One set of programs, its rows one after another."""
+    names = {one: f"{mix.name}/{'+'.join(map(str, one)) if one else 'bare'}" for one in shares}
+    if not any(bench.wants("pairs", name) for name in names.values()):
+        return
+    bench.afford(START + bench.settle + bench.seconds)
+    with ExitStack() as stack:
+        now: Shares | None = shares[0]
+        programs = []
+        for index, load in enumerate(mix.loads):
+            name = f"{load}-{index}" + ("" if now else "-bare")
+            command = BY_NAME[load].command()
+            programs.append(stack.enter_context(Program(bench, name, command, now[index] if now else None)))
+        for program in programs:
+            program.await_line()
+        for wanted, name in names.items():
+            if bench.wants("pairs", name):
+                if now and wanted:
+                    give(programs, wanted, now)
+                now = wanted
+                bench.row("pairs", name, partial(one_row, bench, mix, programs, wanted))
+
+
+def run(bench: Bench) -> None:
+    """Every mix whose loads can run here."""
+    for mix in MIXES:
+        if not all(available(BY_NAME[load]) for load in mix.loads):
+            continue
+        try:
+            run_mix(bench, mix, mix.shares)
+            if bench.bare:
+                run_mix(bench, mix, (None,))
+        except LoadError as error:
+            print(f"pairs/{mix.name}: {error}", flush=True)

@@ -1,0 +1,162 @@
+"""Markdown tables and pictures of what a journal holds; nothing is measured here.
+
+The error is the measured share less the smaller of the limit and what the program used without one. What
+was not measured is a dash, never a guess. In a page the tables stand between two marks and replace what was
+there."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from benchmarks.card import curves
+from benchmarks.card.journal import Journal, Record
+from benchmarks.card.loads import BY_NAME
+from benchmarks.card.picture import Series, draw
+from weir.errors import UsageError
+
+DASH = "\u2013"
+BEGIN, END = "<!-- card tables: begin -->", "<!-- card tables: end -->"
+
+
+def cell(value: float | None, digits: int = 1) -> str:
+    """A figure, or a dash where there is none."""
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
+
+
+def used_unlimited(journal: Journal, load: str, key: str) -> float | None:
+    """What the load uses without a limit: bare if that was measured, else in a slice without a cap."""
+    for row in ("bare", "100"):
+        found = journal.get("alone", f"{load}/{row}")
+        if found and found.get(key) is not None:
+            return float(found[key])
+    return None
+
+
+def error(record: Record, unlimited: float | None, key: str) -> float | None:
+    """Points above (+) or below (-) what the program should have had."""
+    limit = record["limit"]
+    if limit in (None, 100) or record.get(key) is None:
+        return None
+    aim = float(limit) if unlimited is None else min(float(limit), unlimited)
+    return float(record[key]) - aim
+
+
+def worst_second(journal: Journal, record: Record) -> float | None:
+    """The second furthest from the limit, or from what the program uses without one by the same count."""
+    unlimited = used_unlimited(
+        journal, record["load"], "own" if record["seconds_by"] == "load" else "limiter"
+    )
+    limit = float(record["limit"])
+    return curves.worst(record["seconds"], limit if unlimited is None else min(limit, unlimited))
+
+
+def alone(journal: Journal) -> str:
+    """The table of single loads, and the mean and worst error over it."""
+    rows, errors = [], []
+    for record in journal.of("alone"):
+        load, limit = record["load"], record["limit"]
+        off = error(record, used_unlimited(journal, load, "nvml"), "nvml")
+        errors += [] if off is None else [off]
+        label = {None: "no Weir", 100: "no limit"}.get(limit, f"{limit} %")
+        base = used_unlimited(journal, load, "rate")
+        work = 100 * record["rate"] / base if base and record.get("rate") is not None else None
+        worst = DASH if off is None else f"{cell(worst_second(journal, record))} ({record['seconds_by']})"
+        shown = [cell(record[key]) for key in ("nvml", "own", "limiter", "cupti")]
+        row = [BY_NAME[load].title, label, *shown, cell(off), worst, cell(work), cell(record["clock"], 0)]
+        rows.append(row)
+    head = ["load", "limit", "NVML, %", "own kernels, %", "limiter, %", "CUPTI, %", "error (NVML), points"]
+    head += ["worst second, points", "work, % of no limit", "SM clock, MHz"]
+    if not rows:
+        return ""
+    summary = ""
+    if errors:
+        mean, most = statistics.fmean(map(abs, errors)), max(map(abs, errors))
+        summary = f"\n{len(errors)} limited rows: error {mean:.2f} points on average, {most:.2f} at worst.\n"
+    return f"### Programs alone on the card\n\n{table(head, rows)}{summary}"
+
+
+def joined(values: list[float | None]) -> str:
+    """As `60.0 + 30.0`."""
+    return " + ".join(cell(value) for value in values)
+
+
+def work_beside(journal: Journal, record: Record) -> list[float | None]:
+    """Each program's pace beside its neighbours, in percent of its pace alone at the same limit."""
+    paces: list[float | None] = []
+    for load, asked, one in zip(record["loads"], record["asked"] or (), record["each"], strict=False):
+        alone_row = journal.get("alone", f"{load}/{asked}")
+        known = alone_row and alone_row.get("rate") and one["rate"] is not None
+        paces.append(100 * one["rate"] / alone_row["rate"] if known and alone_row else None)
+    return paces
+
+
+def pairs(journal: Journal) -> str:
+    """The table of loads side by side."""
+    rows = []
+    for record in journal.of("pairs"):
+        asked = " + ".join(map(str, record["asked"])) if record["asked"] else "no Weir"
+        total = None if None in record["given"] else sum(record["given"])
+        aims = zip(record["each"], record["asked"] or (), strict=False)
+        worst = joined([curves.worst(one["seconds"], aim) for one, aim in aims]) or DASH
+        row = [" + ".join(record["loads"]), asked, joined(record["given"]), cell(total)]
+        rows.append([*row, cell(record["nvml"]), worst, joined(work_beside(journal, record)) or DASH])
+    head = ["loads", "asked", "given, %", "together", "card busy, NVML %", "worst second, points"]
+    head.append("pace, % of alone at the same limit")
+    return f"### Side by side\n\n{table(head, rows)}" if rows else ""
+
+
+def pictures(journal: Journal) -> list[Path]:
+    """A picture for each set of shares side by side; their paths."""
+    directory = journal.directory / "images"
+    directory.mkdir(exist_ok=True)
+    paths = []
+    for record in journal.of("pairs"):
+        asked: list[Any] = record["asked"] or [None] * len(record["loads"])
+        each = zip(record["loads"], asked, record["each"], strict=True)
+        series = [Series(load, share, one["seconds"]) for load, share, one in each]
+        path = directory / (record["row"].replace("/", "-").replace("+", "-") + ".svg")
+        shares = " + ".join(map(str, record["asked"])) if record["asked"] else "no Weir"
+        path.write_text(draw(f"{' + '.join(record['loads'])}: {shares}; {record['card']}", series))
+        paths.append(path)
+    return paths
+
+
+def origin(journal: Journal) -> str:
+    """Where the rows are from: each different date, card, driver and row length once."""
+    rows = [record for part in ("alone", "pairs") for record in journal.of(part)]
+    keys = dict.fromkeys((one["date"], one["card"], one["driver"], one["length"]) for one in rows)
+    return "\n".join(
+        f"{date}, {card}, driver {driver}, rows of {length}." for date, card, driver, length in keys
+    )
+
+
+def render(journal: Journal) -> str:
+    """Everything, as Markdown."""
+    parts = [f"`python -m benchmarks.card DIR`\n\n{origin(journal)}\n", alone(journal), pairs(journal)]
+    shown = [f"![{path.stem}](images/{path.name})" for path in pictures(journal)]
+    return "\n".join([part for part in parts if part] + shown) + "\n"
+
+
+def write(journal: Journal, page: Path | None) -> None:
+    """Write DIR/benchmarks.md, and into `page` with its pictures beside it if one is given."""
+    text = render(journal)
+    (journal.directory / "benchmarks.md").write_text(text)
+    if page is None:
+        return
+    before = page.read_text()
+    if BEGIN not in before or END not in before:
+        raise UsageError("--docs", str(page), f"a page with the marks {BEGIN} and {END}")
+    head, rest = before.split(BEGIN, 1)
+    page.write_text(f"{head}{BEGIN}\n{text}{END}{rest.split(END, 1)[1]}")
+    images = page.parent / "images"
+    images.mkdir(exist_ok=True)
+    for picture in (journal.directory / "images").glob("*.svg"):
+        (images / picture.name).write_text(picture.read_text())

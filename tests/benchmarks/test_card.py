@@ -1,0 +1,143 @@
+"""The card harness: its arithmetic, its journal, short runs on the simulated card, one cut and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from benchmarks.card import curves, tables
+from benchmarks.card.journal import Journal
+from benchmarks.card.loads import ALL, BY_NAME
+from benchmarks.card.pairs import MIXES
+from benchmarks.card.picture import Series, draw
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def row(load: str, limit: int | None, nvml: float, **more: object) -> dict[str, object]:
+    name = "bare" if limit is None else limit
+    made = {"part": "alone", "row": f"{load}/{name}", "load": load, "limit": limit, "nvml": nvml, "own": nvml}
+    made |= {"limiter": None, "cupti": None, "rate": nvml, "clock": 1980.0, "seconds": [nvml]}
+    made |= {"seconds_by": "load", "date": "D", "card": "C", "driver": "V", "length": "1 s"}
+    return made | more
+
+
+def test_a_counter_is_even_between_its_samples() -> None:
+    curve = [(0.0, 0.0), (1.0, 0.5), (3.0, 1.5)]
+    assert curves.value(curve, 2.0) == pytest.approx(1.0)
+    assert curves.value(curve, 3.0) == 1.5
+    assert curves.value(curve, 3.1) is None
+    assert curves.each_second(curve, 0.0, 4.0) == pytest.approx([0.5, 0.5, 0.5])
+    assert curves.rate(curve, 0.0, 3.0) == pytest.approx(0.5)
+    assert curves.rate(curve, 0.5, 1.5) is None
+
+
+def test_the_worst_second_is_the_one_furthest_off_on_either_side() -> None:
+    assert curves.worst([30.0, 26.0, 33.0], 30.0) == -4.0
+    assert curves.worst([], 30.0) is None
+
+
+def test_a_line_that_was_cut_short_is_measured_again(tmp_path: Path) -> None:
+    Journal(tmp_path).add(row("1ms", 30, 30.0))
+    with (tmp_path / "rows.jsonl").open("a") as file:
+        file.write('{"part": "alone", "row": "1ms/70", "nv')
+    journal = Journal(tmp_path)
+    assert ("alone", "1ms/30") in journal
+    assert ("alone", "1ms/70") not in journal
+    journal.add(row("1ms", 70, 70.0))
+    assert [one["row"] for one in Journal(tmp_path).of("alone")] == ["1ms/30", "1ms/70"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "measured", "unlimited", "error"),
+    [(30, 31.0, 100.0, 1.0), (70, 47.0, 48.0, -1.0), (30, 29.5, None, -0.5)],
+    ids=["the limit binds", "the program cannot use it", "not known without a limit"],
+)
+def test_the_error_is_against_the_smaller_of_limit_and_use(
+    tmp_path: Path, limit: int, measured: float, unlimited: float | None, error: float
+) -> None:
+    journal = Journal(tmp_path)
+    if unlimited is not None:
+        journal.add(row("1ms", None, unlimited))
+    limited = row("1ms", limit, measured)
+    assert tables.error(limited, tables.used_unlimited(journal, "1ms", "nvml"), "nvml") == pytest.approx(
+        error
+    )
+
+
+def test_what_was_not_measured_is_a_dash(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.add(row("1ms", None, 100.0))
+    assert "| no Weir | 100.0 | 100.0 | \u2013 | \u2013 | \u2013 | \u2013 | 100.0 | 1980 |" in tables.alone(
+        journal
+    )
+
+
+def test_tables_replace_what_stood_between_the_marks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    journal = Journal(tmp_path / "rows")
+    journal.add(row("1ms", 30, 30.0))
+    tables.write(journal, page)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
+    assert "1 limited rows: error 0.00" in text
+
+
+def test_a_picture_is_whole_and_says_who_is_who() -> None:
+    picture = draw("a < b", [Series("one & all", 60, [60, 59.5]), Series("free", None, [30, 120])])
+    tree = ET.fromstring(picture)
+    texts = [one.text for one in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"a < b", "one & all (60)", "free"} <= set(texts)
+    assert len(list(tree.iter("{http://www.w3.org/2000/svg}polyline"))) == 2
+
+
+def test_every_mix_is_of_known_loads_and_fits_the_card() -> None:
+    assert len(BY_NAME) == len(ALL)
+    for mix in MIXES:
+        assert all(load in BY_NAME for load in mix.loads)
+        assert all(len(shares) == len(mix.loads) and sum(shares) <= 100 for shares in mix.shares)
+
+
+def card(directory: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    short = ["--simulate", "h200", "--seconds", "1", "--settle", "0.2", "--limits", "30"]
+    environment = {**os.environ, "SIMGPU_STATE": str(directory / "machine"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "benchmarks.card", str(directory / "rows"), *short, *more]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_run_that_spent_its_budget_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    first = card(tmp_path, "--parts", "alone", "--rows", "alone/1ms", "--budget", "1")
+    assert (first.returncode, first.stderr) == (3, "")
+    assert "budget spent" in first.stdout
+    second = card(tmp_path, "--parts", "alone", "--rows", "alone/1ms")
+    assert (second.returncode, second.stderr) == (0, "")
+    rows = {one["limit"]: one for one in map(json.loads, (tmp_path / "rows/rows.jsonl").open())}
+    assert set(rows) == {None, 30, 100}
+    assert rows[None]["own"] > 90
+    assert 10 < rows[30]["own"] < 60 < rows[100]["own"]
+    assert "(simulated)" in (tmp_path / "rows/benchmarks.md").read_text()
+    again = card(tmp_path, "--parts", "alone", "--rows", "alone/1ms")
+    assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_four_slices_are_measured_side_by_side(tmp_path: Path) -> None:
+    done = card(tmp_path, "--parts", "pairs", "--rows", "1ms+1ms+1ms+1ms/25")
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
+    assert all(0 < given < 60 for given in found["given"])
+    assert (tmp_path / "rows/images/1ms-1ms-1ms-1ms-25-25-25-25.svg").exists()
+
+
+def test_a_part_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:
+    refused = card(tmp_path, "--parts", "alone,speed")
+    assert refused.returncode == 2
+    assert "--parts: speed: not allowed; alone,pairs" in refused.stderr
