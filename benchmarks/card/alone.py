@@ -12,10 +12,10 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks.card import curves
-from benchmarks.card.bench import START, Bench
+from benchmarks.card.bench import START, Bench, LoadError
 from benchmarks.card.journal import Record
 from benchmarks.card.loads import ALL, Load, available
-from benchmarks.card.program import LoadError, Program
+from benchmarks.card.program import Program
 from benchmarks.card.watch import Window, watch
 
 NO_LIMIT = 100

@@ -25,6 +25,10 @@ class BudgetSpentError(Exception):
     """The next row would not end in time; everything finished is in the journal."""
 
 
+class LoadError(Exception):
+    """A load ended, or never began, to work; its row is not written down."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """One call of the harness."""
@@ -69,7 +73,11 @@ class Bench:
         if not self.wants(part, row):
             return
         self.afford(self.settle + self.seconds + self.cupti if lasting is None else lasting)
-        record = {"part": part, "row": row, **measure(), **self.origin()}
+        try:
+            record = {"part": part, "row": row, **measure(), **self.origin()}
+        except LoadError as error:
+            print(f"{part}/{row}: {error}", flush=True)
+            return
         self.journal.add(record)
         figures = {key: one for key, one in record.items() if isinstance(one, float)}
         shown = "  ".join(f"{key} {one:.2f}" for key, one in figures.items())

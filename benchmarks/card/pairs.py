@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.card.alone import figures
-from benchmarks.card.bench import START, Bench
+from benchmarks.card.bench import START, Bench, LoadError
 from benchmarks.card.journal import Record
 from benchmarks.card.loads import BY_NAME, available
-from benchmarks.card.program import LoadError, Program
+from benchmarks.card.program import Program
 from benchmarks.card.watch import watch
 
 Shares = tuple[int, ...]

@@ -15,22 +15,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.card.bench import Bench
+from benchmarks.card.bench import Bench, LoadError
 from benchmarks.card.curves import Curve
 from deviceplugin.change import Change, await_page, change_slice
 from deviceplugin.office import open_bell, ring
 from limiter.slices import slices_root
 
 PATIENCE = 120.0  # seconds until a load must work: PyTorch's first import on a cold disk
-
-
-class LoadError(Exception):
-    """A load ended, or never began, to work."""
 
 
 def weir() -> str:
@@ -45,18 +41,25 @@ def environment(bench: Bench) -> dict[str, str]:
 
 
 class Program:
-    """A load in a slice of its own, or bare where `cores` is None. A context manager."""
+    """A load in a slice of its own, or bare where it is given no limit. A context manager."""
 
     def __init__(
-        self, bench: Bench, name: str, command: Sequence[str], cores: int | None, frame: int | None = None
+        self,
+        bench: Bench,
+        name: str,
+        command: Sequence[str],
+        cores: int | None,
+        memory: str | None = None,
+        frame: int | None = None,
     ) -> None:
         self._bench = bench
         self.name = name
-        self.sliced = cores is not None
+        given = {"--cores": cores, "--memory": memory, "--frame": frame}
+        limits = [text for option, value in given.items() if value for text in (option, str(value))]
+        self.sliced = bool(limits)
         self.lines: list[dict[str, Any]] = []
-        limits = [*bench.options(), "--name", name, "--cores", str(cores)]
-        limits += ["--frame", str(frame)] if frame else []
-        whole = [weir(), "run", *limits, "--", *command] if self.sliced else list(command)
+        run = [weir(), "run", *bench.options(), "--name", name, *limits, "--"]
+        whole = [*run, *command] if self.sliced else list(command)
         self._errors = (bench.journal.directory / f"{name}.stderr").open("w+")
         self._process = subprocess.Popen(
             whole,
@@ -85,13 +88,23 @@ class Program:
 
     def await_line(self, phase: str = "running", after: int = 0) -> dict[str, Any]:
         """The first line of this phase since line number `after`. Raises LoadError."""
+        return self._await(lambda line: line.get("phase") == phase, after)
+
+    def await_key(self, key: str) -> dict[str, Any]:
+        """The first line that has this key. Raises LoadError."""
+        return self._await(lambda line: key in line, 0)
+
+    def _await(self, wanted: Callable[[dict[str, Any]], bool], after: int) -> dict[str, Any]:
         end = time.monotonic() + PATIENCE
+        ended = False
         while time.monotonic() < end:
             for line in self.lines[after:]:
-                if line.get("phase") == phase:
+                if wanted(line):
                     return line
-            if self._process.poll() is not None:
+            if ended:
                 break
+            if ended := self._process.poll() is not None:
+                self._reader.join(5)  # its last line may be on the way
             time.sleep(0.02)
         raise LoadError(f"{self.name}: {self.last_words() or 'never began to work'}")
 
@@ -123,6 +136,8 @@ class Program:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:

@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.card import curves
 from benchmarks.card.journal import Journal, Record
 from benchmarks.card.loads import BY_NAME
+from benchmarks.card.memory import held
 from benchmarks.card.picture import Series, draw
 from weir.errors import UsageError
 
@@ -113,6 +114,18 @@ def pairs(journal: Journal) -> str:
     return f"### Side by side\n\n{table(head, rows)}" if rows else ""
 
 
+def memory(journal: Journal) -> str:
+    """Which ways of taking memory a limit of 1 GiB held."""
+    rows = []
+    for record in journal.of("memory"):
+        verdict = ("yes" if held(record) else "**no**") if record["sliced"] else "no Weir"
+        answer = f"`{record['refused']}`" if record["refused"] else "never"
+        given = [cell(record[key], 0) for key in ("taken_mib", "nvml_mib")]
+        rows.append([record["way"], verdict, answer, *given])
+    head = ["way", "held", "refused with", "given, MiB", "NVML's figure for the process, MiB"]
+    return f"### Ways to take memory past 1 GiB\n\n{table(head, rows)}" if rows else ""
+
+
 def pictures(journal: Journal) -> list[Path]:
     """A picture for each set of shares side by side; their paths."""
     directory = journal.directory / "images"
@@ -131,7 +144,7 @@ def pictures(journal: Journal) -> list[Path]:
 
 def origin(journal: Journal) -> str:
     """Where the rows are from: each different date, card, driver and row length once."""
-    rows = [record for part in ("alone", "pairs") for record in journal.of(part)]
+    rows = [record for part in ("memory", "alone", "pairs") for record in journal.of(part)]
     keys = dict.fromkeys((one["date"], one["card"], one["driver"], one["length"]) for one in rows)
     return "\n".join(
         f"{date}, {card}, driver {driver}, rows of {length}." for date, card, driver, length in keys
@@ -140,7 +153,12 @@ def origin(journal: Journal) -> str:
 
 def render(journal: Journal) -> str:
     """Everything, as Markdown."""
-    parts = [f"`python -m benchmarks.card DIR`\n\n{origin(journal)}\n", alone(journal), pairs(journal)]
+    parts = [
+        f"`python -m benchmarks.card DIR`\n\n{origin(journal)}\n",
+        memory(journal),
+        alone(journal),
+        pairs(journal),
+    ]
     shown = [f"![{path.stem}](images/{path.name})" for path in pictures(journal)]
     return "\n".join([part for part in parts if part] + shown) + "\n"
 
