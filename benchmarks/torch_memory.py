@@ -2,13 +2,14 @@
 
 Prints one JSON line: what `torch.cuda.mem_get_info` says before anything is allocated; twice, how much it
 could allocate in 64 MiB tensors and whether the refusal was `torch.cuda.OutOfMemoryError`, the second time
-after dropping them and `torch.cuda.empty_cache()`; and whether it still computes. Anything else that goes
-wrong ends it with a traceback.
+after dropping them and `torch.cuda.empty_cache()`; and whether it still computes. `--product-first` computes
+before it fills, so that cuBLAS has its workspace. Anything else that goes wrong ends it with a traceback.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 
 import torch
 
@@ -28,6 +29,9 @@ def fill() -> tuple[list[torch.Tensor], bool]:
 
 def main() -> None:
     """Fill, be refused, recover, fill again, and compute."""
+    if "--product-first" in sys.argv[1:]:
+        ones = torch.ones(1024, 1024, device="cuda")
+        (ones @ ones).sum().item()
     free, total = torch.cuda.mem_get_info()
     line: dict[str, object] = {"free_before": free, "total": total}
     for attempt in ("first", "after_empty_cache"):

@@ -11,12 +11,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.card import alone, memory, pairs, tables
+from benchmarks.card import alone, frameworks, memory, overhead, pairs, tables
 from benchmarks.card.bench import Bench, BudgetSpentError
 from benchmarks.card.journal import Journal
 from weir.simulation import open_nvml
 
-PARTS: dict[str, Callable[[Bench], None]] = {"memory": memory.run, "alone": alone.run, "pairs": pairs.run}
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "memory": memory.run,
+    "frameworks": frameworks.run,
+    "overhead": overhead.run,
+    "alone": alone.run,
+    "pairs": pairs.run,
+}
 QUICK_LIMITS = (10, 30, 70)
 UNFINISHED = 3
 

@@ -6,6 +6,7 @@ there."""
 
 from __future__ import annotations
 
+import json
 import statistics
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,34 @@ def memory(journal: Journal) -> str:
     return f"### Ways to take memory past 1 GiB\n\n{table(head, rows)}" if rows else ""
 
 
+def frameworks(journal: Journal) -> str:
+    """What frameworks saw of their slice."""
+    rows = []
+    for record in journal.of("frameworks"):
+        name, memory_limit = record["row"].rsplit("/", 1)
+        rows.append([name, memory_limit, f"`{json.dumps(record['saw'])}`"])
+    return f"### Frameworks\n\n{table(['framework', 'slice', 'its own line'], rows)}" if rows else ""
+
+
+def overhead(journal: Journal) -> str:
+    """What the limiter adds, by turns of processes and by phases of one."""
+    turns, phases = [], []
+    for record in journal.of("overhead"):
+        for name, medians in record.get("medians", {}).items():
+            base = medians["bare"]
+            added = [f"{one:.2f} ({100 * (one / base - 1):+.1f} %)" for one in list(medians.values())[1:]]
+            turns.append([name, f"{base:.2f}", *added])
+        if "added_percent" in record:
+            title = BY_NAME[record["load"]].title
+            paces = [f"{record[key]:.1f}" for key in ("without", "with_limit")]
+            phases.append([title, *paces, f"{record['added_percent']:+.2f}"])
+    heads = ["what", "bare", "memory limit", "and a core limit of 99"]
+    inside = ["program", "pace without a core limit, a second", "with one of 99 %", "time added, %"]
+    shown = [table(heads, turns)] if turns else []
+    shown += [table(inside, phases)] if phases else []
+    return "### What the limiter costs on this card\n\n" + "\n".join(shown) if shown else ""
+
+
 def pictures(journal: Journal) -> list[Path]:
     """A picture for each set of shares side by side; their paths."""
     directory = journal.directory / "images"
@@ -144,11 +173,14 @@ def pictures(journal: Journal) -> list[Path]:
 
 def origin(journal: Journal) -> str:
     """Where the rows are from: each different date, card, driver and row length once."""
-    rows = [record for part in ("memory", "alone", "pairs") for record in journal.of(part)]
+    rows = [record for part in SECTIONS for record in journal.of(part)]
     keys = dict.fromkeys((one["date"], one["card"], one["driver"], one["length"]) for one in rows)
     return "\n".join(
         f"{date}, {card}, driver {driver}, rows of {length}." for date, card, driver, length in keys
     )
+
+
+SECTIONS = {"memory": memory, "frameworks": frameworks, "overhead": overhead, "alone": alone, "pairs": pairs}
 
 
 def render(journal: Journal) -> str:
