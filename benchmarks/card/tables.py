@@ -155,6 +155,18 @@ def overhead(journal: Journal) -> str:
     return "### What the limiter costs on this card\n\n" + "\n".join(shown) if shown else ""
 
 
+def latency(journal: Journal) -> str:
+    """How long a small inference step takes in a slice, alone and beside a neighbour."""
+    rows = []
+    for record in journal.of("latency"):
+        frame = f"{record['frame']} ms" if record["frame"] else DASH
+        times = [cell(record[key], 2) for key in ("p50_ms", "p99_ms")]
+        rows.append([record["arrivals"], record["where"], frame, *times, str(record["steps"])])
+    head = ["steps come", "where", "frame", "p50, ms", "p99, ms", "steps"]
+    title = "### Latency of an inference step of 1.6 ms"
+    return f"{title}\n\n{table(head, rows)}" if rows else ""
+
+
 def pictures(journal: Journal) -> list[Path]:
     """A picture for each set of shares side by side; their paths."""
     directory = journal.directory / "images"
@@ -180,17 +192,20 @@ def origin(journal: Journal) -> str:
     )
 
 
-SECTIONS = {"memory": memory, "frameworks": frameworks, "overhead": overhead, "alone": alone, "pairs": pairs}
+SECTIONS = {
+    "memory": memory,
+    "frameworks": frameworks,
+    "overhead": overhead,
+    "alone": alone,
+    "pairs": pairs,
+    "latency": latency,
+}
 
 
 def render(journal: Journal) -> str:
     """Everything, as Markdown."""
-    parts = [
-        f"`python -m benchmarks.card DIR`\n\n{origin(journal)}\n",
-        memory(journal),
-        alone(journal),
-        pairs(journal),
-    ]
+    parts = [f"`python -m benchmarks.card DIR`\n\n{origin(journal)}\n"]
+    parts += [section(journal) for section in SECTIONS.values()]
     shown = [f"![{path.stem}](images/{path.name})" for path in pictures(journal)]
     return "\n".join([part for part in parts if part] + shown) + "\n"
 

@@ -137,7 +137,20 @@ def test_four_slices_are_measured_side_by_side(tmp_path: Path) -> None:
     assert (tmp_path / "rows/images/1ms-1ms-1ms-1ms-25-25-25-25.svg").exists()
 
 
+def test_each_part_writes_its_rows_and_its_table(tmp_path: Path) -> None:
+    for part, wanted in (("memory", "plain/1GiB"), ("latency", "closed loop/30 %, alone")):
+        done = card(tmp_path, "--parts", part, "--rows", wanted)
+        assert (done.returncode, done.stderr) == (0, "")
+    plain, step = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
+    assert (plain["refused"], plain["taken_mib"]) == ("CUDA_ERROR_OUT_OF_MEMORY", 448)
+    assert plain["nvml_mib"] <= 1024
+    assert 1.6 <= step["p50_ms"] <= step["p99_ms"]
+    page = (tmp_path / "rows/benchmarks.md").read_text()
+    assert "| plain | yes |" in page
+    assert "| in a closed loop | 30 %, alone |" in page
+
+
 def test_a_part_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:
     refused = card(tmp_path, "--parts", "alone,speed")
     assert refused.returncode == 2
-    assert "--parts: speed: not allowed; alone,pairs" in refused.stderr
+    assert "--parts: speed: not allowed; memory," in refused.stderr

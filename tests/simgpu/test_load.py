@@ -55,6 +55,19 @@ def test_kernels_take_their_time_on_the_card(h200: Any) -> None:
     assert line["event_seconds"] == pytest.approx(0.2, rel=0.02)
 
 
+def test_it_tells_what_launches_took(h200: Any) -> None:
+    (line,) = h200.load("--kernel-us", "2000", "--no-calibrate", "--launches", "50", "--wait", "--latency")
+    assert 1990 <= line["p50_us"] <= line["p99_us"]
+
+
+def test_launches_that_arrive_at_random_wait_for_those_before_them(h200: Any) -> None:
+    shape = ("--kernel-us", "2000", "--no-calibrate", "--wait", "--latency", "--launches", "100")
+    (rare,) = h200.load(*shape, "--every-ms", "10")
+    assert rare["t"] == pytest.approx(1.0, rel=0.5)
+    (crowded,) = h200.load(*shape, "--every-ms", "1")  # twice what the card can do: the last waits for half
+    assert crowded["p99_us"] > 50_000 > rare["p50_us"]
+
+
 def test_it_stops_after_its_seconds(h200: Any) -> None:
     (line,) = h200.load("--kernel-us", "1000", "--seconds", "0.5", "--queue", "4")
     assert 0.5 <= line["t"] < 5

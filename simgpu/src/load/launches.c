@@ -29,6 +29,7 @@ struct run {
     uint64_t half_size;
     unsigned halves;
     CUgraphExec graph;
+    struct arrivals arrivals;
 };
 
 static void lane_open(struct lane *lane, const struct options *options) {
@@ -107,11 +108,23 @@ static void drain(struct run *run) {
     }
 }
 
+/* Waits for the next arrival, if they come by themselves; when it came, though it may have been long ago. */
+static double await_arrival(struct run *run) {
+    if (run->options->every_ms <= 0)
+        return seconds_now();
+    double due = arrival_next(&run->arrivals, run->options->every_ms * 1e-3);
+    nap(due - seconds_now());
+    return due;
+}
+
 static void launch_until(struct run *run, double deadline, uint64_t launches) {
     const struct options *options = run->options;
     uint64_t next = 0;
     for (; !stop_asked && next < launches && seconds_now() < deadline; next++) {
+        double arrived = await_arrival(run);
         launch_one(run, &run->lanes[next % options->streams]);
+        if (options->wait)
+            latency_add(&run->report->latency, seconds_now() - arrived);
         if (options->idle_ms > 0)
             nap(options->idle_ms * 1e-3);
         report_if_due(run->report);

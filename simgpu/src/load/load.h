@@ -8,7 +8,8 @@
  *
  *   options.c   command line          kernels.c   the kernels and how long they take
  *   driver.c    the way to libcuda    launches.c  queues, graphs, streams
- *   memory.c    allocations           report.c    JSON lines          main.c  processes, signals, the order of things
+ *   latency.c   times and arrivals    memory.c    allocations         report.c    JSON lines
+ *   main.c      processes, signals, the order of things
  */
 #ifndef WEIR_LOAD_H
 #define WEIR_LOAD_H
@@ -23,6 +24,7 @@
 #define LOAD_MAX_STREAMS 64
 #define LOAD_MAX_PROCESSES 256
 #define LOAD_ERROR_KINDS 8
+#define LOAD_LATENCY_BUCKETS 2000 /* up to seven minutes */
 
 /* ---- options.c ---- */
 
@@ -32,6 +34,7 @@ struct options {
     double warmup;
     double hold;
     double idle_ms;
+    double every_ms; /* mean of random arrivals; 0: the next launch follows the last */
     double report_every;
     uint64_t launches; /* 0: not limited by number */
     uint64_t queue;
@@ -45,7 +48,7 @@ struct options {
     uint64_t sizes[LOAD_MAX_SIZES];
     uint64_t size_count;
     const char *report;
-    bool wait, cooperative, extended, ptds, events, no_calibrate, dlsym;
+    bool wait, cooperative, extended, ptds, events, latency, no_calibrate, dlsym;
 };
 
 /* Ends the process with status 2 and one line on a bad value, with 0 after --help. */
@@ -95,6 +98,22 @@ const char *driver_error(CUresult result);
 #define CHECK(call) driver_check((call), #call)
 void driver_check(CUresult result, const char *call);
 
+/* ---- latency.c ---- */
+
+struct latency {
+    uint64_t buckets[LOAD_LATENCY_BUCKETS];
+    uint64_t count;
+};
+
+struct arrivals {
+    double last; /* seconds, CLOCK_MONOTONIC */
+    uint64_t random;
+};
+
+void latency_add(struct latency *latency, double seconds);
+double latency_percentile(const struct latency *latency, double percent); /* in seconds */
+double arrival_next(struct arrivals *arrivals, double mean_seconds);      /* when the next launch is due */
+
 /* ---- report.c ---- */
 
 struct counters {
@@ -110,6 +129,7 @@ struct report {
     FILE *file;
     const struct options *options;
     struct counters counters;
+    struct latency latency;
     unsigned process;
     double started, last; /* seconds, CLOCK_MONOTONIC */
     uint64_t last_launches;

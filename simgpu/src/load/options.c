@@ -38,6 +38,7 @@ static const struct option_row rows[] = {
     {"ptds", "", FLAG, AT(ptds), 0, 0, "use the per-thread default stream"},
     {"grid", "N", COUNT, AT(grid), 1, 2147483647, "blocks of a kernel, of 32 threads each (1)"},
     {"idle-ms", "F", NUMBER, AT(idle_ms), 0, 1e6, "sleep after each launch (0)"},
+    {"every-ms", "F", NUMBER, AT(every_ms), 0.001, 1e6, "launches come at random, one in so long (with --wait)"},
     {"memory", "SIZE,...", SIZES, AT(sizes), 1, 0, "allocate these at the start"},
     {"allocate-step", "SIZE", SIZE, AT(allocate_step), 1, 0, "then allocate in such steps"},
     {"allocate-until", "refused|SIZE", UNTIL, AT(allocate_until), 1, 0, "where the steps end (refused)"},
@@ -47,6 +48,7 @@ static const struct option_row rows[] = {
     {"report", "FILE|-", TEXT, AT(report), 0, 0, "append JSON lines to FILE (-: stdout)"},
     {"report-every", "F", NUMBER, AT(report_every), 0, 1e6, "a line every so many seconds (0: at the end)"},
     {"events", "", FLAG, AT(events), 0, 0, "measure kernel time with events as well"},
+    {"latency", "", FLAG, AT(latency), 0, 0, "report what launches took, p50 and p99 (with --wait)"},
     {"no-calibrate", "", FLAG, AT(no_calibrate), 0, 0, "spin by the clock: no launch but those asked for"},
     {"dlsym", "", FLAG, AT(dlsym), 0, 0, "look symbols up without cuGetProcAddress"},
 };
@@ -147,6 +149,10 @@ static void check_together(const struct options *options) {
         refuse("streams", "more than 1", "one stream with --ptds: the thread's own");
     if (options->cooperative && options->extended)
         refuse("extended", "with --cooperative", "one of the two");
+    if (options->latency && !options->wait)
+        refuse("latency", "without --wait", "together with --wait");
+    if (options->every_ms > 0 && !options->wait)
+        refuse("every-ms", "without --wait", "together with --wait");
     if (options->allocate_until && !options->allocate_step)
         refuse("allocate-until", "alone", "together with --allocate-step");
 }

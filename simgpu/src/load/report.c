@@ -5,7 +5,8 @@
  *    "kernels":990,"kernel_seconds":0.99,"launches_per_second":1000.0,"allocated":0,"errors":{}}
  *
  * `kernels` counts those known to be complete, `kernel_seconds` is that times the nominal duration, and
- * `event_seconds` (with --events) is the time between events around them. `t` starts after the warm-up.
+ * `event_seconds` (with --events) is the time between events around them; `p50_us` and `p99_us` (with --latency)
+ * are what launches took from their arrival on. `t` starts after the warm-up.
  * `launches_per_second` is since the line before, in the last line over the whole run. A line is one write to
  * a file opened for appending: several processes can share it.
  */
@@ -34,6 +35,7 @@ void report_restart(struct report *report) {
     report->counters.launches = 0;
     report->counters.kernels = 0;
     report->counters.event_seconds = 0;
+    report->latency = (struct latency){0};
     report->last_launches = 0;
     report->started = report->last = seconds_now();
 }
@@ -66,18 +68,21 @@ void report_line(struct report *report, const char *phase) {
     double since = whole ? report->started : report->last;
     uint64_t before = whole ? 0 : report->last_launches;
     double rate = now > since ? (double)(counters->launches - before) / (now - since) : 0;
-    char errors[LOAD_ERROR_KINDS * 80], events[48] = "";
+    char errors[LOAD_ERROR_KINDS * 80], events[48] = "", latency[80] = "";
     format_errors(counters, errors, sizeof errors);
     if (report->options->events)
         snprintf(events, sizeof events, "\"event_seconds\":%.6f,", counters->event_seconds);
+    if (report->options->latency)
+        snprintf(latency, sizeof latency, "\"p50_us\":%.1f,\"p99_us\":%.1f,",
+                 latency_percentile(&report->latency, 50) * 1e6, latency_percentile(&report->latency, 99) * 1e6);
     fprintf(report->file,
             "{\"phase\":\"%s\",\"process\":%u,\"pid\":%d,\"device\":%llu,\"at\":%.6f,\"t\":%.6f,"
-            "\"launches\":%llu,\"kernels\":%llu,\"kernel_seconds\":%.6f,%s\"launches_per_second\":%.1f,"
+            "\"launches\":%llu,\"kernels\":%llu,\"kernel_seconds\":%.6f,%s%s\"launches_per_second\":%.1f,"
             "\"allocated\":%llu,\"errors\":{%s}}\n",
             phase, report->process, (int)getpid(), (unsigned long long)report->options->device, now,
             now - report->started, (unsigned long long)counters->launches,
             (unsigned long long)counters->kernels,
-            (double)counters->kernels * report->options->kernel_us * 1e-6, events, rate,
+            (double)counters->kernels * report->options->kernel_us * 1e-6, events, latency, rate,
             (unsigned long long)counters->allocated, errors);
     fflush(report->file);
     report->last = now;

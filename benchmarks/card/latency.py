@@ -1,0 +1,75 @@
+"""Part `latency`: an inference step of 1.6 ms (a graph of 16 kernels) at 30 %, alone and beside a greedy
+neighbour.
+
+Steps come in a closed loop that thinks for 8 ms after each (17 % of the card), or at random at 5 % load,
+where the time is counted from a step's arrival. The neighbour keeps 1 ms kernels queued at 60 %, for three
+lengths of frame; without Weir it is the driver alone that shares the card. Medians and 99th percentiles are
+right to 1 %.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.card.bench import START, Bench
+from benchmarks.card.journal import Record
+from benchmarks.card.loads import BY_NAME
+from benchmarks.card.program import Program, weir
+
+STEP = ["load", "--kernel-us", "100", "--graph", "16", "--wait", "--latency"]
+ARRIVALS = {"in a closed loop": ["--idle-ms", "8"], "at random": ["--every-ms", "32"]}
+SHARE, NEIGHBOUR = 30, 60
+FRAMES = (10, 20, 50)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the step runs: its slice and neighbour, by name in the table."""
+
+    name: str
+    cores: int | None
+    neighbour: bool = False
+    frame: int | None = None
+
+
+PLACES = (
+    Place("no Weir, alone", None),
+    Place("30 %, alone", SHARE),
+    Place("no Weir, beside a neighbour", None, neighbour=True),
+    *(Place("30 %, beside a neighbour at 60 %", SHARE, neighbour=True, frame=frame) for frame in FRAMES),
+)
+
+
+def one_row(bench: Bench, place: Place, arrivals: str) -> Record:
+    """Run the step for as long as a row takes, and its neighbour with it."""
+    lasting = ["--warmup", f"{bench.settle:g}", "--seconds", f"{bench.seconds:g}"]
+    command = [weir(), *STEP, *ARRIVALS[arrivals], *lasting]
+    with ExitStack() as stack:
+        if place.neighbour:
+            cores = None if place.cores is None else NEIGHBOUR
+            greedy = Program(bench, "greedy", BY_NAME["1ms"].command(), cores, frame=place.frame)
+            stack.enter_context(greedy).await_line()
+        step = stack.enter_context(Program(bench, "step", command, place.cores, frame=place.frame))
+        line = step.await_line("done")
+    return {
+        "arrivals": arrivals,
+        "where": place.name,
+        "frame": place.frame,
+        "p50_ms": line["p50_us"] / 1000,
+        "p99_ms": line["p99_us"] / 1000,
+        "steps": line["launches"],
+    }
+
+
+def run(bench: Bench) -> None:
+    """Both kinds of arrivals in every place."""
+    for arrivals in ARRIVALS:
+        for place in PLACES:
+            if place.cores is None and not bench.bare:
+                continue
+            row = f"{arrivals}/{place.name}" + (f"/{place.frame} ms" if place.frame else "")
+            bench.row(
+                "latency", row, partial(one_row, bench, place, arrivals), START + bench.settle + bench.seconds
+            )
