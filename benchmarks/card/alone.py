@@ -1,11 +1,11 @@
-"""Part `alone`: every load by itself, without Weir and then in one slice whose limit is raised from row to
-row.
+"""Part `alone`: every load by itself: without Weir, then in one slice whose limit is raised from row to row.
 
 Raised and never lowered: what a program has queued under one limit would be a debt under a lower one. GPU
 time is NVML's utilisation of the card over the window. Beside it stand the load's own finished kernels
 (their nominal length, so work), the limiter's counter, and for PyTorch the kernel time that CUPTI saw in a
-phase of its own. The worst second is taken from the load's own count where it has one, else from the
-limiter's counter."""
+phase of its own. Single seconds are told by the load's count where its lines are close enough together (a load
+that is held back writes none), else by the limiter's counter.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from benchmarks.card.program import Program
 from benchmarks.card.watch import Window, watch
 
 NO_LIMIT = 100
+DENSE = 0.3  # seconds between a load's lines, at most, for its count to show single seconds
 
 
 def percent(fraction: float | None) -> float | None:
@@ -27,16 +28,17 @@ def percent(fraction: float | None) -> float | None:
 
 
 def figures(program: Program, window: Window, limiter: curves.Curve) -> Record:
-    """What one program got in the window, in percent of its time; `seconds` by its own count if any."""
+    """What one program got in the window, in percent of its time; `seconds_by` says who told `seconds`."""
     own = program.curve("kernel_seconds")
-    counter = own or limiter
+    by_load = bool(own) and (not limiter or curves.longest_gap(own, window.start, window.end) <= DENSE)
+    counter = own if by_load else limiter
     seconds = [100 * one for one in curves.each_second(counter, window.start, window.end)]
     return {
         "own": percent(curves.rate(own, window.start, window.end)),
         "limiter": percent(curves.rate(limiter, window.start, window.end)),
         "rate": curves.rate(program.curve("steps" if not own else "kernels"), window.start, window.end),
         "seconds": [round(one, 2) for one in seconds],
-        "seconds_by": "load" if own else "limiter",
+        "seconds_by": "load" if by_load else "limiter",
     }
 
 

@@ -6,6 +6,7 @@ figure is as fine as the samples are dense. A window that the samples do not cov
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -29,6 +30,12 @@ def rate(curve: Curve, start: float, end: float) -> float | None:
     if len(inside) < 2 or inside[-1][0] <= inside[0][0]:
         return None
     return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+
+
+def longest_gap(curve: Curve, start: float, end: float) -> float:
+    """The longest time in the window without a sample: what lies inside cannot be told apart."""
+    times = [start, *(at for at, _ in curve if start <= at <= end), end]
+    return max(after - before for before, after in itertools.pairwise(times))
 
 
 def each_second(curve: Curve, start: float, end: float) -> list[float]:

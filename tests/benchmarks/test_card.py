@@ -38,6 +38,11 @@ def test_a_counter_is_even_between_its_samples() -> None:
     assert curves.rate(curve, 0.5, 1.5) is None
 
 
+def test_a_counter_that_is_seldom_told_says_so() -> None:
+    assert curves.longest_gap([(0.1, 0), (0.2, 1), (1.4, 2)], 0.0, 1.5) == pytest.approx(1.2)
+    assert curves.longest_gap([(0.1, 0)], 0.0, 1.5) == pytest.approx(1.4)
+
+
 def test_the_worst_second_is_the_one_furthest_off_on_either_side() -> None:
     assert curves.worst([30.0, 26.0, 33.0], 30.0) == -4.0
     assert curves.worst([], 30.0) is None
