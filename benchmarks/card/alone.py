@@ -3,8 +3,8 @@
 Raised and never lowered: what a program has queued under one limit would be a debt under a lower one. GPU
 time is NVML's utilisation of the card over the window. Beside it stand the load's own finished kernels
 (their nominal length, so work), the limiter's counter, and for PyTorch the kernel time that CUPTI saw in a
-phase of its own. Single seconds are told by the load's count where its lines are close enough together (a load
-that is held back writes none), else by the limiter's counter.
+phase of its own. Single seconds are told by the load's count where its lines are close enough together (a
+load that is held back writes none), else by the limiter's counter.
 """
 
 from __future__ import annotations
