@@ -9,7 +9,6 @@
  */
 #include "meter.h"
 
-
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)

@@ -6,6 +6,9 @@ import time
 
 from .conftest import Machine, Slice
 
+OK, OUT_OF_MEMORY = "0", "2"
+OPEN = ("init", "retainprimary")  # to a context
+
 
 class Client:
     """A program in the slice that does the next of its commands whenever it is told to."""
@@ -38,7 +41,7 @@ class Client:
 
 
 def await_held(slice_: Slice, used: int) -> None:
-    """Until the page says so; a second at most."""
+    """Until the page says so; ten seconds at most."""
     deadline = time.monotonic() + 10
     while slice_.stats.devices[0].used != used:
         assert time.monotonic() < deadline, slice_.stats

@@ -30,6 +30,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 SOURCES = ROOT / "limiter/src"
 LIBRARY = variant.LIBRARY
 MIB = 1 << 20
+CONTEXT = 518 * MIB  # what a bare one takes of an H200
+LIMIT = 2048 * MIB
 
 Compile = Callable[..., Path]
 
@@ -188,6 +190,12 @@ def machine(tmp_path: Path, compile_program: Compile) -> Iterator[Machine]:
     environment = {**simulated, **variant.ENVIRONMENT, "SIMGPU_STATE": str(state)}
     yield Machine(environment, compile_program)
     state.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
+    """2 GiB of the first card."""
+    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
 
 
 @pytest.fixture(scope="session")

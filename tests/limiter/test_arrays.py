@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-from collections.abc import Iterator
-
 import pytest
 
-from limiter.pages import ControlDevice
-
-from .conftest import MIB, Machine, MakeSlice, Slice
-from .test_memory import CONTEXT, NVML, in_use
-
-LIMIT = CONTEXT + 256 * MIB
-PROGRAM = "object_kinds"
+from .conftest import CONTEXT, MIB, Machine, MakeSlice, Slice
+from .kinds import LIMIT, PROGRAM, assert_charged, resting, small_slice
+from .outside import Watch, in_use
 
 
 @pytest.fixture
 def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """256 MiB of the first card beyond a context."""
-    machine.compile_program(PROGRAM, flags=NVML)
-    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
-
-
-@contextlib.contextmanager
-def resting(machine: Machine, slice_: Slice, *commands: str) -> Iterator[list[str]]:
-    """A process that has carried out the commands and still lives, with their results."""
-    process = machine.start(slice_, "do", *commands, "wait", name=PROGRAM)
-    assert process.stdout
-    results = []
-    for line in process.stdout:
-        if line == "waiting\n":
-            break
-        results.append(line.split()[1])
-    try:
-        yield results
-    finally:
-        errors = process.communicate("x", timeout=30)[1]
-        assert process.returncode == 0, errors
+    return small_slice(machine, make_slice)
 
 
 WHAT_IS_CHARGED = {
@@ -54,15 +27,11 @@ WHAT_IS_CHARGED = {
 }
 
 
-@pytest.mark.parametrize("case", WHAT_IS_CHARGED)
-def test_what_is_charged_is_what_the_card_gives(machine: Machine, slice_: Slice, case: str) -> None:
-    commands, expected = WHAT_IS_CHARGED[case]
-    idle = in_use(machine)
-    with resting(machine, slice_, *commands) as results:
-        assert set(results) == {"0"}
-        assert slice_.stats.devices[0].used - CONTEXT == expected * MIB
-        assert in_use(machine) - idle - CONTEXT == expected * MIB
-        assert slice_.stats.devices[0].hook_errors == 0
+@pytest.mark.parametrize(("commands", "expected"), WHAT_IS_CHARGED.values(), ids=list(WHAT_IS_CHARGED))
+def test_what_is_charged_is_what_the_card_gives(
+    machine: Machine, slice_: Slice, commands: tuple[str, ...], expected: int
+) -> None:
+    assert_charged(machine, slice_, commands, expected * MIB)
 
 
 @pytest.mark.parametrize("kind", ["array", "array3d", "mipmap", "first", "firstpitch"])
@@ -109,15 +78,7 @@ def test_processes_that_take_all_kinds_but_small_arrays_at_once_never_pass_the_l
     machine: Machine, slice_: Slice
 ) -> None:
     slice_.update(memory_limit=4 * CONTEXT + 24 * MIB)
-    watch = subprocess.Popen(
-        [machine.compile_program("nvml_watch", flags=NVML)],
-        env=machine.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert watch.stdout
-    watch.stdout.readline()
+    watch = Watch(machine)
     crowd = [machine.start(slice_, "crowd", str(seed), "1000", name=PROGRAM) for seed in range(4)]
     for process in crowd:  # each has its context before anybody takes the rest
         assert process.stdout
@@ -130,7 +91,7 @@ def test_processes_that_take_all_kinds_but_small_arrays_at_once_never_pass_the_l
     for process, (_, errors) in zip(crowd, told, strict=True):
         assert (process.returncode, errors) == (0, "")
     assert sum(int(output) for output, _ in told) > 0  # some did not fit
-    most = int(watch.communicate("", timeout=30)[0].split()[1])
+    _, most = watch.end()
     assert CONTEXT < most <= 4 * CONTEXT + 24 * MIB
     card = slice_.stats.devices[0]
     assert (card.used, card.hook_errors) == (0, 0)

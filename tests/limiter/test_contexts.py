@@ -11,9 +11,8 @@ import pytest
 from limiter.pages import ControlDevice
 
 from . import variant
-from .conftest import LIBRARY, MIB, Compile, Machine, MakeSlice
+from .conftest import CONTEXT, LIBRARY, MIB, Compile, Machine, MakeSlice
 
-CONTEXT = 518 * MIB
 CREATE = """
 import ctypes, os, sys
 cuda = ctypes.CDLL("libcuda.so.1")

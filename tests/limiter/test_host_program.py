@@ -14,14 +14,6 @@ from limiter.pages import ControlDevice
 from .conftest import MIB, Machine, MakeSlice, Slice
 
 
-@pytest.fixture
-def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """2 GiB of the first card."""
-    return make_slice(
-        ControlDevice(uuid=machine.uuids()[0], memory_limit=2048 * MIB, context_bytes=518 * MIB)
-    )
-
-
 @pytest.mark.parametrize("limited", [False, True], ids=["without a slice", "in a slice"])
 def test_nothing_of_the_process_changes_but_a_guard_for_the_pages(
     machine: Machine, slice_: Slice, limited: bool

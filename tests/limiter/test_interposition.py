@@ -12,10 +12,9 @@ import pytest
 from limiter.pages import ControlDevice
 from simgpu.machines import LIBRARIES
 
-from .conftest import LIBRARY, MIB, ROOT, Compile, Machine, MakeSlice, Slice
+from .conftest import CONTEXT, LIBRARY, MIB, ROOT, Compile, Machine, MakeSlice, Slice
 
 TRACE = ROOT / "tests/simgpu/data/cudart13_getproc_trace.txt"
-CONTEXT = 518 * MIB
 
 Pointers = Callable[..., list[list[str]]]
 

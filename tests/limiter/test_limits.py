@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from limiter.pages import ControlDevice
-
-from .conftest import MIB, Machine, MakeSlice, Slice
-from .test_arrays import LIMIT, PROGRAM, resting
-from .test_memory import CONTEXT, NVML, in_use
+from .conftest import CONTEXT, MIB, Machine, MakeSlice, Slice
+from .kinds import assert_charged, resting, small_slice
+from .outside import in_use
 
 DEFAULTS = {"stack": 1024, "print": 7 << 20, "heap": 8 << 20}
 
 
 @pytest.fixture
 def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """256 MiB of the first card beyond a context."""
-    machine.compile_program(PROGRAM, flags=NVML)
-    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
+    return small_slice(machine, make_slice)
 
 
 WHAT_IS_CHARGED = {
@@ -32,14 +28,11 @@ WHAT_IS_CHARGED = {
 }
 
 
-@pytest.mark.parametrize("case", WHAT_IS_CHARGED)
-def test_what_is_charged_is_what_the_card_gives(machine: Machine, slice_: Slice, case: str) -> None:
-    commands, expected = WHAT_IS_CHARGED[case]
-    idle = in_use(machine)
-    with resting(machine, slice_, *commands) as results:
-        assert set(results) == {"0"}
-        assert slice_.stats.devices[0].used - CONTEXT == expected * MIB
-        assert in_use(machine) - idle - CONTEXT == expected * MIB
+@pytest.mark.parametrize(("commands", "expected"), WHAT_IS_CHARGED.values(), ids=list(WHAT_IS_CHARGED))
+def test_what_is_charged_is_what_the_card_gives(
+    machine: Machine, slice_: Slice, commands: tuple[str, ...], expected: int
+) -> None:
+    assert_charged(machine, slice_, commands, expected * MIB)
 
 
 @pytest.mark.parametrize("what", DEFAULTS)

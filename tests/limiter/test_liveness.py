@@ -10,20 +10,9 @@ import subprocess
 import pytest
 
 from limiter import layout
-from limiter.pages import ControlDevice
 
-from .conftest import MIB, Machine, MakeSlice, Slice
-
-CONTEXT = 518 * MIB
-LIMIT = 2048 * MIB
-OK, OUT_OF_MEMORY = "0", "2"
-OPEN = ("init", "retainprimary")
-
-
-@pytest.fixture
-def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """2 GiB of the first card."""
-    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
+from .client import OK, OPEN, OUT_OF_MEMORY
+from .conftest import CONTEXT, LIMIT, MIB, Machine, Slice
 
 
 def started(machine: Machine, slice_: Slice, *commands: str) -> subprocess.Popen[str]:

@@ -13,19 +13,9 @@ import pytest
 from limiter.pages import ControlDevice
 from simgpu.machines import LIBRARIES
 
-from .conftest import MIB, Machine, MakeSlice, Slice
-
-CONTEXT = 518 * MIB
-LIMIT = 2048 * MIB
-NVML = (f"-L{LIBRARIES}", "-l:libnvidia-ml.so.1")
-OK, OUT_OF_MEMORY = "0", "2"
-OPEN = ("init", "retainprimary")
-
-
-@pytest.fixture
-def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """2 GiB of the first card."""
-    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
+from .client import OK, OPEN, OUT_OF_MEMORY
+from .conftest import CONTEXT, LIMIT, MIB, Machine, MakeSlice, Slice
+from .outside import Watch, in_use
 
 
 @contextlib.contextmanager
@@ -43,20 +33,6 @@ def resting(machine: Machine, slice_: Slice, *commands: str) -> Iterator[list[tu
     finally:
         errors = process.communicate("x", timeout=30)[1]
         assert process.returncode == 0, errors
-
-
-def in_use(machine: Machine) -> int:
-    """What NVML says is in use on the first card, asked from outside any slice."""
-    program = machine.compile_program("nvml_watch", flags=NVML)
-    result = subprocess.run(
-        [program],
-        env=machine.environment,
-        input="",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(result.stdout.split()[0])
 
 
 WHAT_IS_CHARGED = {
@@ -224,21 +200,13 @@ def test_the_card_of_the_stream_is_charged_and_not_the_current_one(
 
 def test_eight_processes_at_once_never_pass_the_limit(machine: Machine, slice_: Slice) -> None:
     slice_.update(memory_limit=8 * CONTEXT + 1000 * MIB)
-    watch = subprocess.Popen(
-        [machine.compile_program("nvml_watch", flags=NVML)],
-        env=machine.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert watch.stdout
-    watch.stdout.readline()
+    watch = Watch(machine)
     everything = (f"async:{40 * MIB}", f"create:{40 * MIB}", "fill:3000000", "free:2", "fill:700000")
     crowd = [machine.start(slice_, *OPEN, *everything, "wait") for _ in range(8)]
     for process in crowd:
         assert process.stdout
         assert any(line.startswith("waiting") for line in process.stdout)
-    looks, most = (int(word) for word in watch.communicate("", timeout=30)[0].split())
+    looks, most = watch.end()
     for process in crowd:
         process.communicate("x", timeout=30)
         assert process.returncode == 0

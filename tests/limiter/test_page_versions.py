@@ -10,22 +10,11 @@ import pytest
 
 import hatch_build
 from limiter import layout
-from limiter.pages import ControlDevice, read_control
+from limiter.pages import read_control
 from limiter.writer import create_control
 
-from .client import Client, look_again
-from .conftest import LIBRARY, MIB, ROOT, Machine, MakeSlice, Slice
-
-CONTEXT = 518 * MIB
-LIMIT = 2048 * MIB
-OK, OUT_OF_MEMORY = "0", "2"
-OPEN = ("init", "retainprimary")
-
-
-@pytest.fixture
-def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """2 GiB of the first card."""
-    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
+from .client import OK, OPEN, OUT_OF_MEMORY, Client, look_again
+from .conftest import CONTEXT, LIBRARY, MIB, ROOT, Machine, Slice
 
 
 def upgraded(path: Path) -> None:

@@ -17,19 +17,8 @@ from limiter.pages import ControlDevice
 from limiter.slices import mend
 from limiter.writer import create_control, create_stats
 
-from .client import Client, await_held, look_again
-from .conftest import MIB, Machine, MakeSlice, Slice
-
-CONTEXT = 518 * MIB
-LIMIT = 2048 * MIB
-OK, OUT_OF_MEMORY = "0", "2"
-OPEN = ("init", "retainprimary")
-
-
-@pytest.fixture
-def slice_(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """2 GiB of the first card."""
-    return make_slice(ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT))
+from .client import OK, OPEN, OUT_OF_MEMORY, Client, await_held, look_again
+from .conftest import CONTEXT, MIB, Machine, Slice
 
 
 def remake_stats(slice_: Slice) -> None:

@@ -14,10 +14,9 @@ from contextlib import ExitStack, contextmanager
 from limiter import layout, ledger
 from limiter.pages import ControlDevice
 
-from .conftest import MIB, Machine, MakeSlice, Slice
+from .conftest import CONTEXT, MIB, Machine, MakeSlice, Slice
 
 PROCESSES = 8
-CONTEXT = 518 * MIB
 LIMIT = PROCESSES * CONTEXT + 1024 * MIB  # less than they want: 8 · 32 · 32 MiB on average
 
 

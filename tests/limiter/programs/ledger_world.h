@@ -10,15 +10,9 @@
 
 #include "internal.h"
 #include "ledger.h"
+#include "require.h"
 
 #define MIB UINT64_C(1048576)
-#define REQUIRE(condition)                                                                                   \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                  \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 /* held.c is linked in; nothing else is there to be forgotten. */
 #define NOTHING_TO_FORGET(table)                                                                             \

@@ -9,13 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUIRE(condition)                                                                                   \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                  \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
+#include "require.h"
 
 int probe(void);          /* in libcaller.so, which asks RTLD_NEXT for the one in libinner.so */
 void *open_by_name(void); /* in libcaller.so, which finds it by its own RUNPATH only */
