@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import hatch_build
@@ -27,6 +28,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "benchmarks/native"
 LIBRARY = ROOT / "limiter/libweir.so"
 UUID = b"\x11" * 16  # as the null driver gives it
+MEMORY = 1 << 42
+HALF_AN_HOUR_NS = 1_800 * 10**9
 KERNEL_NS = "5"  # kernels that take less than a launch, so that a limit has nothing to hold back
 GOALS_NS = {"no core limit": 30.0, "a limit that does not bind": 60.0}
 
@@ -44,9 +47,17 @@ def compile_into(directory: Path) -> Path:
 
 
 def make_slice(directory: Path, core_limit: int) -> Path:
-    """A slice directory with one card and this core limit."""
+    """A slice directory with one card and this core limit, a memory limit far off, and a fresh page."""
     (directory / "rw").mkdir(parents=True)
-    control = ControlPage(generation=1, devices=(ControlDevice(uuid=UUID, core_limit=core_limit),))
+    device = ControlDevice(
+        uuid=UUID,
+        memory_limit=MEMORY,
+        core_limit=core_limit,
+        card_total=MEMORY,
+        card_room=MEMORY,
+        card_deadline=time.monotonic_ns() + HALF_AN_HOUR_NS,
+    )
+    control = ControlPage(generation=1, devices=(device,))
     create_control(directory / "control", control)
     create_stats(directory / "rw/stats", 1, 1)
     return directory

@@ -64,11 +64,7 @@ class Agent:
         self._next = 0
 
     def _look(self, now: int) -> None:
-        if now - self._audited >= AUDIT_EVERY:
-            self._audited = now
-            sweep(self._box)
-            self._auditor.audit()
-        found = [one for one in observe(self._box, processes=False) if one.control and one.stats]
+        found = [one for one in self._observe(now) if one.control and one.stats]
         cards: dict[str, list[slots.Tenant[Key]]] = defaultdict(list)
         for one in found:
             for uuid, tenant in self._tenants(one, now):
@@ -88,6 +84,14 @@ class Agent:
                 if one.stats and one.path in resting
             }
         )
+
+    def _observe(self, now: int) -> list[Observation]:
+        """The slices; once a second with an audit, which looks at them anyway."""
+        if now - self._audited < AUDIT_EVERY:
+            return observe(self._box, processes=False)
+        self._audited = now
+        sweep(self._box)
+        return self._auditor.audit()
 
     def _tenants(self, one: Observation, now: int) -> Iterator[tuple[str, slots.Tenant[Key]]]:
         """What each of a slice's cards knows it as."""

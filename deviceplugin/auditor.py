@@ -22,9 +22,18 @@ from weir.nvml import Nvml
 
 MS = 1_000_000
 UNACCOUNTED_LIFE = 5_000 * MS
+CARD_LIFE = 10_000 * MS  # longer than a hand-over; after that the limiter asks the driver itself
 
 Key = tuple[Path, int]  # a slice directory and the card's place in it
 Shown = Mapping[str, Mapping[int, int]]  # bytes of each process on each card
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A card's bytes, and those that a slice would hold if it took all that is free on it."""
+
+    total: int
+    room: int
 
 
 @dataclass
@@ -33,13 +42,21 @@ class Figures:
 
     unaccounted: dict[Key, int] = field(default_factory=dict)
     contexts: dict[Key, int] = field(default_factory=dict)
+    rooms: dict[Key, Room] = field(default_factory=dict)
 
     def onto(self, control: ControlDevice, key: Key, now: int) -> ControlDevice:
-        """The control fields with bytes unaccounted for, and with what a context costs."""
+        """The control fields with bytes unaccounted for, what a context costs, and what the card has left."""
         excess = self.unaccounted.get(key, control.unaccounted)
         lasting = control.unaccounted_deadline  # a new agent leaves it to end by itself
         if key in self.unaccounted:
             lasting = renewed(lasting, now, UNACCOUNTED_LIFE) if excess else 0
+        if room := self.rooms.get(key):
+            control = replace(
+                control,
+                card_total=room.total,
+                card_room=room.room,
+                card_deadline=renewed(control.card_deadline, now, CARD_LIFE),
+            )
         return replace(
             control,
             unaccounted=excess,
@@ -64,28 +81,37 @@ class Auditor:
         self._seen: reconcile.SeenTwice[Key] = reconcile.SeenTwice()
         self._candidates: dict[Key, int] = {}
 
-    def audit(self) -> None:
-        """One look at everything. Raises what NVML raises."""
+    def audit(self) -> list[Observation]:
+        """One look at everything, and what the slices were at its end. Raises what NVML raises."""
         before = {one.path: one.stats for one in observe(self._box)}
-        models = {gpu.uuid: gpu.name for gpu in self._nvml.gpus()}
-        shown = {uuid: {one.pid: one.used for one in self._nvml.processes(uuid)} for uuid in models}
+        gpus = {gpu.uuid: gpu for gpu in self._nvml.gpus()}
+        shown = {uuid: {one.pid: one.used for one in self._nvml.processes(uuid)} for uuid in gpus}
+        free = {
+            uuid: max(0, gpu.capacity - self._nvml.reading(uuid).memory_used) for uuid, gpu in gpus.items()
+        }
         found = observe(self._box)
         told = self._tell(shown, found)
         excess: dict[Key, int] = {}
         costs: dict[Key, int] = {}
+        rooms: dict[Key, Room] = {}
         for one in found:
             earlier = before.get(one.path)
             if one.identity is None or one.control is None or one.stats is None or earlier is None:
                 continue
             for index, share in enumerate(one.identity.devices):
+                if gpu := gpus.get(share.uuid):
+                    room = free[gpu.uuid] + reconcile.most_used(earlier, one.stats, index)
+                    rooms[one.path, index] = Room(gpu.capacity, room)
                 held, beside = _parts(shown.get(share.uuid, {}), told, str(one.path))
                 excess[one.path, index] = reconcile.unaccounted(earlier, one.stats, index, held) + beside
                 charge = one.control.devices[index].context_bytes
                 cost = reconcile.context_cost(earlier, one.stats, index, held, charge)
-                if cost is not None and cost >= context_bytes(models.get(share.uuid, "")) // 8:
+                if cost is not None and cost >= context_bytes(gpu.name if gpu else "") // 8:
                     costs[one.path, index] = min(cost, charge)
+        self.figures.rooms = rooms
         self.figures.unaccounted = self._seen.confirm(excess)
         self._learn_contexts(costs)
+        return found
 
     def _tell(self, shown: Shown, found: list[Observation]) -> dict[int, Belongs] | None:
         """Whose the processes on the cards are; None where their IDs mean nothing here."""

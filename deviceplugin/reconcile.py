@@ -32,6 +32,15 @@ def unaccounted(before: StatsPage, after: StatsPage, device: int, shown: Mapping
     return max(0, excess)
 
 
+def most_used(before: StatsPage, after: StatsPage, device: int) -> int:
+    """The larger figure of two looks at a ledger.
+
+    Added to what was free on the card in between it is never too little: what is taken meanwhile is in the
+    second look, and what is given back in the first.
+    """
+    return max(before.devices[device].used, after.devices[device].used)
+
+
 def context_cost(
     before: StatsPage, after: StatsPage, device: int, shown: Mapping[int, int], charge: int
 ) -> int | None:

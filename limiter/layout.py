@@ -108,7 +108,10 @@ class ControlDevice(LittleEndianStructure):
         ("loan_deadline", c_uint64),
         ("loan_core_limit", c_uint32),
         ("reserved_core", c_uint32),
-        ("reserved", c_uint64 * 15),
+        ("card_total", c_uint64),
+        ("card_room", c_uint64),
+        ("card_deadline", c_uint64),
+        ("reserved", c_uint64 * 12),
     )
 
 

@@ -79,6 +79,9 @@ class ControlDevice:
     unaccounted_deadline: int = 0
     loan_deadline: int = 0
     loan_core_limit: int = 0
+    card_total: int = 0
+    card_room: int = 0
+    card_deadline: int = 0
 
     def memory_limit_at(self, now: int) -> int:
         """The limit in force: a live lease can only lower it. `NO_LIMIT`: none."""

@@ -1,8 +1,8 @@
 /*
- * Times cuMemAlloc and cuMemFree with many allocations live: rounds of a thousand of each, the quickest round of
- * each counts. What is freed was allocated ten thousand allocations ago.
+ * Times cuMemAlloc, cuMemFree and cuMemGetInfo with many allocations live: rounds of a thousand of each, the
+ * quickest round of each counts. What is freed was allocated ten thousand allocations ago.
  *
- *   alloc_cost ROUNDS LIVE     prints nanoseconds for each allocation and for each free
+ *   alloc_cost ROUNDS LIVE     prints nanoseconds for each allocation, each free and each query
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -15,6 +15,7 @@
 
 typedef int (*alloc_function)(uint64_t *, size_t);
 typedef int (*free_function)(uint64_t);
+typedef int (*info_function)(size_t *, size_t *);
 
 static double seconds(void)
 {
@@ -34,16 +35,18 @@ int main(int argc, char **argv)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     alloc_function allocate = driver ? (alloc_function)dlsym(driver, "cuMemAlloc_v2") : NULL;
     free_function give_back = driver ? (free_function)dlsym(driver, "cuMemFree_v2") : NULL;
+    info_function query = driver ? (info_function)dlsym(driver, "cuMemGetInfo_v2") : NULL;
+    size_t left, total;
     long room = live + BATCH, oldest = 0, newest = 0;
     uint64_t *pointers = calloc((size_t)room, sizeof *pointers);
-    if (!allocate || !give_back || !pointers) {
+    if (!allocate || !give_back || !query || !pointers) {
         fprintf(stderr, "alloc_cost: no driver\n");
         return 1;
     }
     for (; newest < live; newest++)
         if (allocate(&pointers[newest], BYTES))
             return 2;
-    double best_alloc = 1e9, best_free = 1e9;
+    double best_alloc = 1e9, best_free = 1e9, best_query = 1e9;
     for (long round = 0; round < rounds; round++) {
         int failed = 0;
         double start = seconds();
@@ -56,9 +59,14 @@ int main(int argc, char **argv)
             failed |= give_back(pointers[oldest++ % room]);
         cost = each(start);
         best_free = cost < best_free ? cost : best_free;
+        start = seconds();
+        for (int i = 0; i < BATCH; i++)
+            failed |= query(&left, &total);
+        cost = each(start);
+        best_query = cost < best_query ? cost : best_query;
         if (failed)
             return 2;
     }
-    printf("%.2f %.2f\n", best_alloc, best_free);
+    printf("%.2f %.2f %.2f\n", best_alloc, best_free, best_query);
     return 0;
 }

@@ -2,7 +2,8 @@
  * A weak definition of every function that hooks.h names, which returns success; null_driver.c overrides
  * some.
  *
- * Aliases made by the assembler: the functions' types do not matter to a caller that ignores all outputs.
+ * Aliases made by the assembler: the functions' types do not matter to a caller that ignores all outputs. The limiter
+ * knows functions by their addresses and cannot tell these apart: what a benchmark calls is in null_driver.c.
  */
 #include "hooks.h"
 

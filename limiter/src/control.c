@@ -55,18 +55,27 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
     return read_whole(weir_slice_latest(weir_coarse_now()), device, out, policy);
 }
 
+uint64_t weir_memory_size(const struct weir_control_device *control, uint64_t now)
+{
+    bool leased = weir_in_force(control->lease_deadline, now) && control->lease_memory_limit < control->memory_limit;
+    return leased ? control->lease_memory_limit : control->memory_limit;
+}
+
+uint64_t weir_memory_chargeable(const struct weir_control_device *control, uint64_t now)
+{
+    uint64_t size = weir_memory_size(control, now);
+    if (size == WEIR_NO_LIMIT || !weir_in_force(control->unaccounted_deadline, now))
+        return size;
+    return size > control->unaccounted ? size - control->unaccounted : 0;
+}
+
 uint64_t weir_memory_limit(const struct weir_slice *slice, uint32_t device)
 {
     struct weir_control_device control;
     uint64_t now = weir_coarse_now();
     (void)slice;
     read_whole(weir_slice_latest(now), device, &control, NULL);
-    uint64_t limit = control.memory_limit;
-    if (weir_in_force(control.lease_deadline, now) && control.lease_memory_limit < limit)
-        limit = control.lease_memory_limit;
-    if (limit == WEIR_NO_LIMIT || !weir_in_force(control.unaccounted_deadline, now))
-        return limit;
-    return limit > control.unaccounted ? limit - control.unaccounted : 0;
+    return weir_memory_chargeable(&control, now);
 }
 
 bool weir_refuse_unknown(const struct weir_slice *slice)

@@ -71,7 +71,10 @@ struct weir_control_device {
     uint64_t loan_deadline;       /* until then core_limit is loan_core_limit where that is larger; a lease */
     uint32_t loan_core_limit;     /* still lowers it. Lends a burst slice what its neighbours leave idle */
     uint32_t reserved_core;
-    uint64_t reserved[15];
+    uint64_t card_total;          /* usable bytes of the card */
+    uint64_t card_room;           /* bytes that the slice would hold if it took all that is free on the card */
+    uint64_t card_deadline;       /* until then the two above answer for the card */
+    uint64_t reserved[12];
 };
 
 static inline bool weir_in_force(uint64_t deadline, uint64_t now)

@@ -2,12 +2,19 @@
  * Questions about memory are answered with the slice's numbers: total is the limit, free is what may still be
  * charged. Both stay within the card's own, free never wraps below 0 when the limit was lowered, and a device
  * without a limit, or outside the slice, gets the card's own answer. Output pointers may be NULL.
+ *
+ * The driver needs microseconds to say what is free on the card, and of the answer only this is its own. So the agent
+ * looks once a second and puts into the page how much the slice could hold if it took all of that: what the slice
+ * itself takes and gives back does not change it. While that figure is fresh no driver is asked for more than
+ * whether the call is a valid one; without an agent the driver is asked for the rest.
  */
 #include <string.h>
 
 #include "account.h"
 #include "ledger.h"
 #include "pools.h"
+
+#define REAP_NS UINT64_C(100000000) /* questions look no more often for what the dead held */
 
 struct view {
     uint64_t total;
@@ -20,44 +27,98 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The slice's view of a card; false: the card's own answer stands. */
-static bool view_of(int device, uint64_t card_total, uint64_t card_free, struct view *view)
+static uint64_t beyond(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* What the dead held is free already: nobody has to run out of memory first. */
+static void reap(const struct weir_slice *slice, uint64_t now)
+{
+    static _Atomic uint64_t next;
+    uint64_t due = atomic_load_explicit(&next, memory_order_relaxed);
+    if (now >= due && atomic_compare_exchange_strong(&next, &due, now + REAP_NS))
+        weir_reap(slice);
+}
+
+/* The control fields of a card that has a limit; false: the card's own answer stands. */
+static bool limited(int device, struct weir_control_device *control, uint64_t now)
 {
     const struct weir_slice *slice = weir_slice();
-    struct weir_control_device control;
     if (!slice || device < 0)
         return false;
-    uint64_t limit = weir_memory_limit(slice, (uint32_t)device); /* less what is held but not accounted for */
-    if (limit == WEIR_NO_LIMIT)
+    weir_control_read(slice, (uint32_t)device, control, NULL);
+    return weir_memory_size(control, now) != WEIR_NO_LIMIT;
+}
+
+/* The slice's view of a card of `card_total` bytes, of which the slice would hold `room` if it took all that is free. */
+static struct view view_of(const struct weir_control_device *control, uint64_t now, uint64_t used,
+                           uint64_t card_total, uint64_t room)
+{
+    struct view view = {.total = smaller(weir_memory_size(control, now), card_total)};
+    uint64_t left = beyond(smaller(weir_memory_chargeable(control, now), view.total), used);
+    view.free = smaller(left, beyond(room, used));
+    view.used = view.total - left;
+    return view;
+}
+
+static uint64_t used_by_living(int device, uint64_t now)
+{
+    const struct weir_slice *slice = weir_slice();
+    reap(slice, now);
+    return weir_ledger_used(slice, (uint32_t)device);
+}
+
+/* The view as the pages alone give it; false: the driver has to be asked. */
+static bool paged_view(int device, struct view *view)
+{
+    struct weir_control_device control;
+    uint64_t now = weir_coarse_now();
+    if (!limited(device, &control, now) || !weir_in_force(control.card_deadline, now))
         return false;
-    weir_reap(slice); /* what the dead held is free already: nobody has to run out of memory first */
-    weir_control_read(slice, (uint32_t)device, &control, NULL);
-    uint64_t total = control.memory_limit;
-    if (weir_in_force(control.lease_deadline, weir_coarse_now()))
-        total = smaller(total, control.lease_memory_limit);
-    uint64_t used = weir_ledger_used(slice, (uint32_t)device);
-    view->total = smaller(total, card_total);
-    limit = smaller(limit, view->total);
-    uint64_t left = limit > used ? limit - used : 0;
-    view->free = smaller(left, card_free);
-    view->used = view->total - left;
+    *view = view_of(&control, now, used_by_living(device, now), control.card_total, control.card_room);
     return true;
+}
+
+/* The view of a card that has been asked; false: its own answer stands. */
+static bool asked_view(int device, uint64_t card_total, uint64_t card_free, struct view *view)
+{
+    struct weir_control_device control;
+    uint64_t now = weir_coarse_now();
+    if (!limited(device, &control, now))
+        return false;
+    uint64_t used = used_by_living(device, now);
+    *view = view_of(&control, now, used, card_total, card_free + used);
+    return true;
+}
+
+/* The current context's device, asked even where there is only one: without a context there is no answer. */
+static int device_of_context(void)
+{
+    CUdevice ordinal;
+    return WEIR_REAL(cuCtxGetDevice)(&ordinal) == CUDA_SUCCESS ? weir_device_of(ordinal) : WEIR_NO_DEVICE;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
     size_t card_free = 0, card_total = 0;
     struct view view;
-    CUresult result = WEIR_CALL(cuMemGetInfo_v2, &card_free, &card_total);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (weir_inside || !weir_slice())
+        return WEIR_REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
+    int device = device_of_context();
     weir_pools_refresh();
-    bool ours = !weir_inside && view_of(weir_current_device(), card_total, card_free, &view);
+    if (!paged_view(device, &view)) {
+        CUresult result = WEIR_CALL(cuMemGetInfo_v2, &card_free, &card_total);
+        if (result != CUDA_SUCCESS)
+            return result;
+        if (!asked_view(device, card_total, card_free, &view))
+            view = (struct view){.total = card_total, .free = card_free};
+    }
     if (free_bytes)
-        *free_bytes = ours ? view.free : card_free;
+        *free_bytes = view.free;
     if (total_bytes)
-        *total_bytes = ours ? view.total : card_total;
-    return result;
+        *total_bytes = view.total;
+    return CUDA_SUCCESS;
 }
 
 /* The first version counts in 32 bits. */
@@ -76,13 +137,11 @@ CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total_bytes)
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal)
 {
-    size_t card_total = 0;
-    struct view view;
-    CUresult result = WEIR_CALL(cuDeviceTotalMem_v2, &card_total, ordinal);
-    if (result != CUDA_SUCCESS || !bytes)
-        return bytes ? result : WEIR_REAL(cuDeviceTotalMem_v2)(bytes, ordinal);
-    bool ours = !weir_inside && view_of(weir_device_of(ordinal), card_total, 0, &view);
-    *bytes = ours ? view.total : card_total;
+    struct weir_control_device control;
+    uint64_t now = weir_coarse_now();
+    CUresult result = WEIR_CALL(cuDeviceTotalMem_v2, bytes, ordinal);
+    if (!weir_inside && bytes && result == CUDA_SUCCESS && limited(weir_device_of(ordinal), &control, now))
+        *bytes = smaller(weir_memory_size(&control, now), *bytes);
     return result;
 }
 
@@ -133,28 +192,34 @@ static int device_of_nvml(nvmlDevice_t device)
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
     struct view view;
-    nvmlReturn_t result = WEIR_CALL(nvmlDeviceGetMemoryInfo, device, memory);
-    if (weir_inside || result != NVML_SUCCESS || !memory)
-        return result;
-    if (view_of(device_of_nvml(device), memory->total, memory->free, &view)) {
-        memory->total = view.total;
-        memory->free = view.free;
-        memory->used = view.used;
+    if (weir_inside || !memory)
+        return WEIR_REAL(nvmlDeviceGetMemoryInfo)(device, memory);
+    int index = device_of_nvml(device);
+    if (!paged_view(index, &view)) {
+        nvmlReturn_t result = WEIR_CALL(nvmlDeviceGetMemoryInfo, device, memory);
+        if (result != NVML_SUCCESS || !asked_view(index, memory->total, memory->free, &view))
+            return result;
     }
-    return result;
+    memory->total = view.total;
+    memory->free = view.free;
+    memory->used = view.used;
+    return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
     struct view view;
-    nvmlReturn_t result = WEIR_CALL(nvmlDeviceGetMemoryInfo_v2, device, memory);
-    if (weir_inside || result != NVML_SUCCESS || !memory)
-        return result;
-    if (view_of(device_of_nvml(device), memory->total, memory->free, &view)) {
-        memory->total = view.total;
-        memory->free = view.free;
-        memory->reserved = 0; /* the driver's own part is the card's, not the slice's */
-        memory->used = view.used;
+    if (weir_inside || !memory || memory->version != nvmlMemory_v2)
+        return WEIR_REAL(nvmlDeviceGetMemoryInfo_v2)(device, memory);
+    int index = device_of_nvml(device);
+    if (!paged_view(index, &view)) {
+        nvmlReturn_t result = WEIR_CALL(nvmlDeviceGetMemoryInfo_v2, device, memory);
+        if (result != NVML_SUCCESS || !asked_view(index, memory->total, memory->free, &view))
+            return result;
     }
-    return result;
+    memory->total = view.total;
+    memory->free = view.free;
+    memory->reserved = 0; /* the driver's own part is the card's, not the slice's */
+    memory->used = view.used;
+    return NVML_SUCCESS;
 }

@@ -87,7 +87,11 @@ static inline uint32_t weir_control_sequence(const struct weir_slice *slice)
 uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, struct weir_control_device *out,
                            uint32_t *policy);
 
-/* Bytes that may be charged now: min(limit, live lease) − live unaccounted, at least 0; or WEIR_NO_LIMIT. */
+/* The slice's size: min(limit, live lease), or WEIR_NO_LIMIT. */
+uint64_t weir_memory_size(const struct weir_control_device *control, uint64_t now);
+/* Bytes that may be charged: of that size, less live unaccounted, at least 0; or WEIR_NO_LIMIT. */
+uint64_t weir_memory_chargeable(const struct weir_control_device *control, uint64_t now);
+/* The same, as the page says now. */
 uint64_t weir_memory_limit(const struct weir_slice *slice, uint32_t device);
 
 /* Whether calls that take memory unaccounted are to be refused. */

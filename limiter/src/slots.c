@@ -187,14 +187,15 @@ int weir_slot(const struct weir_slice *slice)
 
 bool weir_reap(const struct weir_slice *slice)
 {
-    int saved = errno;
+    int saved = errno, fd = -1, own = atomic_load(&slice->own->slot);
     bool found = false;
-    int fd = weir_open_stats(slice);
-    for (uint32_t slot = 0; fd >= 0 && slot < slice->slot_count; slot++) {
-        if (atomic_load(&weir_slot_header(slice, slot)->state) == WEIR_SLOT_FREE)
+    for (uint32_t slot = 0; slot < slice->slot_count; slot++) {
+        if (atomic_load(&weir_slot_header(slice, slot)->state) == WEIR_SLOT_FREE || (int)slot == own)
             continue;
+        if (fd < 0 && (fd = weir_open_stats(slice)) < 0)
+            break; /* opened only where there is somebody else: most slices hold one process */
         if (!lock_slot(slice, fd, slot, F_WRLCK))
-            continue; /* alive; our own too, as it is locked through another description */
+            continue; /* alive */
         found |= clean(slice, slot);
         lock_slot(slice, fd, slot, F_UNLCK);
     }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deviceplugin.agent import AUDIT_EVERY, GLANCE, SLOT_LIFE, TICK, Agent
-from deviceplugin.auditor import MS, UNACCOUNTED_LIFE
+from deviceplugin.auditor import CARD_LIFE, MS, UNACCOUNTED_LIFE
 from limiter import layout, slices
 from limiter.identity import Identity, Share, load_identity, rewrite
 from limiter.pages import read_control
@@ -258,6 +258,28 @@ def test_the_cost_of_a_context_is_corrected_once_seen_twice(world):
     assert world.device("a").context_bytes == 512 * MIB
     world.run(2)
     assert world.device("a").context_bytes == 430 * MIB
+
+
+def test_what_a_slice_could_hold_of_the_card_is_published_and_its_own_use_changes_nothing(world):
+    tenant = live_process(world, "a", 600 * MIB)
+    world.nvml.used = {UUIDS[0]: 40 * GIB}
+    world.run(1)
+    device = world.device("a")
+    assert (device.card_total, device.card_room) == (100 * GIB, 60 * GIB + 600 * MIB)
+    assert world.now < device.card_deadline <= world.now + CARD_LIFE
+    tenant.sum(100 * MIB)
+    tenant.attach(0, 100 * MIB, pid=4242)
+    world.nvml.used = {UUIDS[0]: 40 * GIB - 500 * MIB}
+    world.run(1.1)
+    assert world.device("a").card_room == device.card_room
+
+
+def test_a_neighbour_s_bytes_make_the_room_on_the_card_smaller(world):
+    world.slice("a")
+    world.run(1)
+    world.nvml.used = {UUIDS[0]: 99 * GIB}
+    world.run(1.1)
+    assert world.device("a").card_room == GIB
 
 
 @pytest.mark.parametrize("shown", [1 * MIB, 900 * MIB])

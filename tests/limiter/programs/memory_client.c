@@ -6,7 +6,7 @@
  *   create:BYTES  hostcreate:BYTES                                             (object N: a VMM handle)
  *   free:N  freeasync:N  release:N  map:N  unmap:N  retain:N  destroypool  trimpool  morepools:N
  *   context  destroycontext  retainprimary  releaseprimary  resetprimary  device:ORDINAL
- *   elsewhere:BYTES  info  infofree  total  nvml  sync  fill:BYTES (allocates until refused)
+ *   elsewhere:BYTES  info  infofree  infonothing  total  nvml  sync  fill:BYTES (allocates until refused)
  *   fork  (the rest runs in a child; the parent waits)   closeall   wait (until a byte comes on stdin)
  *
  * It finds every function by dlsym, as most programs do. Objects are numbered from 0 in the order they are made.
@@ -197,6 +197,8 @@ static void query(const char *name)
     } else if (strcmp(name, "info") == 0) {
         int result = CALL_V2(cuMemGetInfo, &free_bytes, &total);
         printf("info %d %zu %zu\n", result, free_bytes, total);
+    } else if (strcmp(name, "infonothing") == 0) {
+        said(name, CALL_V2(cuMemGetInfo, NULL, NULL));
     } else if (strcmp(name, "infofree") == 0) {
         int result = CALL_V2(cuMemGetInfo, &free_bytes, NULL);
         printf("infofree %d %zu\n", result, free_bytes);
@@ -276,7 +278,7 @@ int main(int argc, char **argv)
             said(name, on_object(name, (int)first));
         else if (is_one_of(name, " context destroycontext retainprimary releaseprimary resetprimary "))
             said(name, on_context(name));
-        else if (is_one_of(name, " info infofree total nvml "))
+        else if (is_one_of(name, " info infofree infonothing total nvml "))
             query(name);
         else
             other(name, first);
