@@ -45,6 +45,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--budget", type=float, help="stop before so many seconds are over")
     parser.add_argument("--simulate", metavar="MACHINE", help="a simulated machine, as h200")
+    parser.add_argument("--commit", default="", help="what is measured, told beside its rows")
     parser.add_argument("--docs", type=Path, metavar="FILE", help="also write the tables into this page")
     chosen = parser.parse_args()
     if unknown := [part for part in chosen.parts.split(",") if part not in PARTS]:
@@ -62,6 +63,7 @@ def bench_of(chosen: argparse.Namespace, started: float) -> Bench:
         gpu=nvml.gpus()[0],
         root=chosen.directory.resolve() / "slices",
         simulate=chosen.simulate,
+        commit=chosen.commit,
         seconds=chosen.seconds or (10.0 if chosen.quick else 20.0),
         settle=chosen.settle,
         limits=tuple(map(int, chosen.limits.split(","))) if chosen.limits else limits,

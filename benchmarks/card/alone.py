@@ -27,16 +27,16 @@ def percent(fraction: float | None) -> float | None:
     return None if fraction is None else 100 * fraction
 
 
-def figures(program: Program, window: Window, limiter: curves.Curve) -> Record:
+def figures(load: Load, program: Program, window: Window, limiter: curves.Curve) -> Record:
     """What one program got in the window, in percent of its time; `seconds_by` says who told `seconds`."""
-    own = program.curve("kernel_seconds")
+    own = [] if load.overlaps else program.curve("kernel_seconds")
     by_load = bool(own) and (not limiter or curves.longest_gap(own, window.start, window.end) <= DENSE)
     counter = own if by_load else limiter
     seconds = [100 * one for one in curves.each_second(counter, window.start, window.end)]
     return {
         "own": percent(curves.rate(own, window.start, window.end)),
         "limiter": percent(curves.rate(limiter, window.start, window.end)),
-        "rate": curves.rate(program.curve("steps" if not own else "kernels"), window.start, window.end),
+        "rate": curves.rate(program.curve(load.counts), window.start, window.end),
         "seconds": [round(one, 2) for one in seconds],
         "seconds_by": "load" if by_load else "limiter",
     }
@@ -50,7 +50,7 @@ def one_row(bench: Bench, load: Load, program: Program, limit: int) -> Record:
         "limit": limit if program.sliced else None,
         "nvml": window.utilization,
         "clock": window.clock,
-        **figures(program, window, window.limiter[0]),
+        **figures(load, program, window, window.limiter[0]),
         "cupti": percent(program.profile(bench.cupti if load.torch else 0)),
     }
 

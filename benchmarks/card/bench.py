@@ -29,6 +29,13 @@ class LoadError(Exception):
     """A load ended, or never began, to work; its row is not written down."""
 
 
+def brief(value: Any) -> str:
+    """A figure, or several, for the eye; nothing for what is none."""
+    if isinstance(value, list) and 1 < len(value) < 5 and all(isinstance(one, float) for one in value):
+        return " + ".join(map(brief, value))
+    return f"{value:.2f}" if isinstance(value, float) else ""
+
+
 @dataclass(frozen=True)
 class Bench:
     """One call of the harness."""
@@ -38,6 +45,7 @@ class Bench:
     gpu: Gpu
     root: Path
     simulate: str | None
+    commit: str = ""
     seconds: float = 20.0
     settle: float = 3.0
     limits: tuple[int, ...] = (10, 30, 50, 70, 90)
@@ -79,8 +87,7 @@ class Bench:
             print(f"{part}/{row}: {error}", flush=True)
             return
         self.journal.add(record)
-        figures = {key: one for key, one in record.items() if isinstance(one, float)}
-        shown = "  ".join(f"{key} {one:.2f}" for key, one in figures.items())
+        shown = "  ".join(f"{key} {text}" for key, one in record.items() if (text := brief(one)))
         print(f"{part}/{row:30} {shown}", flush=True)
 
     def origin(self) -> Record:
@@ -90,4 +97,5 @@ class Bench:
             "card": self.gpu.name + (" (simulated)" if self.simulate else ""),
             "driver": self.nvml.driver_version,
             "length": f"{self.seconds:g} s",
+            "commit": self.commit,
         }

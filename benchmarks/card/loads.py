@@ -25,6 +25,12 @@ class Load:
     title: str
     arguments: tuple[str, ...]
     torch: bool = False
+    overlaps: bool = False  # its kernels run side by side, so their lengths add up to more than GPU time
+
+    @property
+    def counts(self) -> str:
+        """The key of what it counts as its work."""
+        return "steps" if self.torch else "kernels"
 
     def command(self) -> list[str]:
         """What to run; it works until SIGTERM and writes what it did ten times a second."""
@@ -32,9 +38,9 @@ class Load:
         return [*program, *self.arguments, "--report-every", "0.1"]
 
 
-def native(name: str, title: str, kernel_us: float, *more: str) -> Load:
+def native(name: str, title: str, kernel_us: float, *more: str, overlaps: bool = False) -> Load:
     """A `weir load` of kernels of one length."""
-    return Load(name, title, ("--kernel-us", f"{kernel_us:g}", *more))
+    return Load(name, title, ("--kernel-us", f"{kernel_us:g}", *more), overlaps=overlaps)
 
 
 def pytorch(name: str, title: str) -> Load:
@@ -52,7 +58,7 @@ ALL = (
     native("graph", "CUDA graphs of 1.6 ms", 100, "--graph", "16", "--queue", "16"),
     native("graph-100ms", "CUDA graphs of 100 ms", 1000, "--graph", "100", "--queue", "2"),
     native("cooperative", "cooperative launches of 1 ms", 1000, "--cooperative"),
-    native("streams", "two streams, 1 ms kernels", 1000, "--streams", "2"),
+    native("streams", "two streams, 1 ms kernels", 1000, "--streams", "2", overlaps=True),
     native("ptds", "per-thread default stream, 1 ms kernels", 1000, "--ptds"),
     pytorch("matmul", "PyTorch bf16 matmul"),
     pytorch("elementwise", "PyTorch elementwise"),

@@ -63,7 +63,6 @@ def in_turns(bench: Bench, command: list[str], sample: Sample) -> Record:
 
 def in_phases(bench: Bench, load: str, phase: float) -> Record:
     """One process whose limit is lifted and put back: its pace without a limit and with one of 99 %."""
-    key = "steps" if BY_NAME[load].torch else "kernels"
     paces: dict[int, list[float]] = {NO_LIMIT: [], NOT_BINDING: []}
     with Program(bench, f"phases-{load}", BY_NAME[load].command(), NO_LIMIT) as program:
         program.await_line()
@@ -73,7 +72,7 @@ def in_phases(bench: Bench, load: str, phase: float) -> Record:
             time.sleep(0.3)
             start = time.monotonic()
             time.sleep(phase + 0.3)
-            pace = curves.rate(program.curve(key), start, start + phase)
+            pace = curves.rate(program.curve(BY_NAME[load].counts), start, start + phase)
             paces[limit] += [] if pace is None else [pace]
     without, with_limit = (statistics.median(paces[limit]) for limit in (NO_LIMIT, NOT_BINDING))
     return {

@@ -62,7 +62,11 @@ def give(programs: Sequence[Program], shares: Shares, before: Shares) -> None:
 def one_row(bench: Bench, mix: Mix, programs: Sequence[Program], shares: Shares | None) -> Record:
     """Measure what runs now; `shares` None: without Weir."""
     window = watch(bench, programs)
-    each = [figures(one, window, counter) for one, counter in zip(programs, window.limiter, strict=True)]
+    loads = (BY_NAME[load] for load in mix.loads)
+    each = [
+        figures(load, one, window, counter)
+        for load, one, counter in zip(loads, programs, window.limiter, strict=True)
+    ]
     return {
         "loads": mix.loads,
         "asked": shares,

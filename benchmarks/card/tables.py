@@ -184,11 +184,13 @@ def pictures(journal: Journal) -> list[Path]:
 
 
 def origin(journal: Journal) -> str:
-    """Where the rows are from: each different date, card, driver and row length once."""
+    """Where the rows are from: each different date, card, driver, row length and commit once."""
     rows = [record for part in SECTIONS for record in journal.of(part)]
-    keys = dict.fromkeys((one["date"], one["card"], one["driver"], one["length"]) for one in rows)
+    keys = ("date", "card", "driver", "length", "commit")
+    known = dict.fromkeys(tuple(one.get(key) or "not told" for key in keys) for one in rows)
     return "\n".join(
-        f"{date}, {card}, driver {driver}, rows of {length}." for date, card, driver, length in keys
+        f"- {date}, {card}, driver {driver}, rows of {length}, commit {commit}"
+        for date, card, driver, length, commit in known
     )
 
 
