@@ -86,14 +86,14 @@ def test_what_was_not_measured_is_a_dash(tmp_path: Path) -> None:
 
 def test_tables_replace_what_stood_between_the_marks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    page.write_text(f"before\n{tables.BEGIN}\nwhat stood here\n{tables.END}\nafter\n")
     journal = Journal(tmp_path / "rows")
     journal.add(row("1ms", 30, 30.0))
     tables.write(journal, page)
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
-    assert "old" not in text
+    assert "what stood here" not in text
     assert "1 limited rows: error 0.00" in text
 
 
