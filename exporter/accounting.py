@@ -2,16 +2,18 @@
 
 A page is written by the tenant, so its counters can be anything; `Accounting` keeps, for each slice and
 generation, the largest value seen of each, and a new generation starts anew. What a page cannot say (how
-long a slice was over its limit) is integrated here at the exporter's own tick. A slice that is gone is
-forgotten at once. Time is an argument; nothing here reads a clock, a file or a card.
+long a slice was over its limit) is integrated here at the exporter's own tick, by the larger word of ledger
+and NVML. A slice that is gone is forgotten at once. Time is an argument; nothing here reads a clock, a file
+or a card.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
-from exporter.snapshot import Claims, Container, Counters, SliceState
+from exporter.audit import audited
+from exporter.snapshot import Container, Counters, GpusReading, SliceState
 
 _COUNTERS = [one.name for one in fields(Counters)]
 Key = tuple[str, str, str, int, int]
@@ -31,35 +33,44 @@ class Accounting:
     def __init__(self) -> None:
         self._before: dict[Key, _Memory] = {}
 
-    def advance(self, containers: Iterable[Container], now: float) -> tuple[SliceState, ...]:
-        """The states at `now` (monotonic seconds) of these containers' slices."""
+    def advance(
+        self, containers: Iterable[Container], now: float, gpus: GpusReading | None = None
+    ) -> tuple[SliceState, ...]:
+        """The states at `now` (monotonic seconds) of these containers' slices; `gpus`: NVML's last word."""
+        seen = [SliceState(one, claims, claims.counters) for one in containers for claims in one.slices]
         after: dict[Key, _Memory] = {}
-        for container in containers:
-            for claims in container.slices:
-                key = (*container.key, container.generation, claims.index)
-                after[key] = _Memory(now, _advance(container, claims, self._before.get(key), now))
+        for state in audited(seen, gpus or GpusReading())[0]:
+            key = (*state.container.key, state.container.generation, state.claims.index)
+            after[key] = _Memory(now, _advance(state, self._before.get(key), now))
         self._before = after
         return tuple(memory.state for memory in after.values())
 
 
-def _advance(container: Container, claims: Claims, before: _Memory | None, now: float) -> SliceState:
+def _advance(seen: SliceState, before: _Memory | None, now: float) -> SliceState:
     if before is None:
-        return SliceState(container, claims, claims.counters)
+        return seen
     old = before.state
     elapsed = max(now - before.at, 0.0)
-    counters = _largest(old.counters, claims.counters)
+    counters = _largest(old.counters, seen.counters)
     used = _share(counters.gpu_seconds - old.counters.gpu_seconds, elapsed)
-    over = max(0, claims.memory_used - claims.memory_limit) if claims.memory_limit is not None else 0
-    return SliceState(
-        container,
-        claims,
-        counters,
+    over = _overrun(seen, old)
+    return replace(
+        seen,
+        counters=counters,
         used_ratio=used if used is not None else old.used_ratio,
         throttled_ratio=_share(counters.throttled_seconds - old.counters.throttled_seconds, elapsed),
         overrun_seconds=old.overrun_seconds + (elapsed if over else 0.0),
         overrun_byte_seconds=old.overrun_byte_seconds + over * elapsed,
-        ratio_error=_error(used, claims.core_limit),
+        ratio_error=_error(used, seen.claims.core_limit),
     )
+
+
+def _overrun(seen: SliceState, old: SliceState) -> int:
+    """Bytes over the limit. NVML's word is up to a tick old: managed bytes of both ticks are added to it."""
+    limit = seen.claims.memory_limit
+    managed = min(seen.claims.memory_managed, old.claims.memory_managed)
+    in_use = max(seen.claims.memory_used, (seen.driver_used or 0) + managed)
+    return 0 if limit is None else max(0, in_use - limit)
 
 
 def _largest(old: Counters, new: Counters) -> Counters:

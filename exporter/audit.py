@@ -35,17 +35,22 @@ def _by_slots(state: SliceState, card: Mapping[int, int] | None, everywhere: set
     """Where NVML knows none of a container's processes, one of us is in some other namespace."""
     pids = state.container.pids
     if card is None or state.container.pod or (pids and everywhere.isdisjoint(pids)):
-        return state
-    return replace(state, driver_used=sum(card.get(pid, 0) for pid in pids))
+        return _unsaid(state)
+    return replace(state, driver_used=sum(card.get(pid, 0) for pid in pids), strays=None)
 
 
 def _by_origin(state: SliceState, card: Mapping[int, int] | None, told: Mapping[int, Belongs]) -> SliceState:
     if card is None or state.container.pod:
-        return state
+        return _unsaid(state)
     path = state.container.path
     mine = [pid for pid in card if pid in told and (owner := told[pid].household) and owner.path == path]
     loose = tuple(pid for pid in mine if not told[pid].slot)
     return replace(state, driver_used=sum(card[pid] for pid in mine), strays=loose)
+
+
+def _unsaid(state: SliceState) -> SliceState:
+    """Nobody can say now; what an earlier audit said is over."""
+    return replace(state, driver_used=None, strays=None)
 
 
 def _with_outside(card: GpuState, told: Mapping[int, Belongs]) -> GpuState:

@@ -99,14 +99,17 @@ def _in_words(failure: Exception) -> str:
 class _Accounted:
     """The slices with their accounting, kept as one value: neither is ever newer than the other."""
 
-    def __init__(self, slices: Collector[SlicesReading], clocks: Clocks) -> None:
+    def __init__(
+        self, slices: Collector[SlicesReading], gpus: Callable[[], GpusReading | None], clocks: Clocks
+    ) -> None:
         self._slices = slices
+        self._gpus = gpus
         self._clocks = clocks
         self._accounting = Accounting()
 
     def collect(self) -> tuple[SlicesReading, tuple[SliceState, ...]]:
         reading = self._slices.collect()
-        return reading, self._accounting.advance(reading.containers, self._clocks.monotonic())
+        return reading, self._accounting.advance(reading.containers, self._clocks.monotonic(), self._gpus())
 
 
 class Collection:
@@ -122,8 +125,9 @@ class Collection:
     ) -> None:
         self.settings = settings or Settings()
         self._clocks = clocks or Clocks()
-        self._slices = Watch("slices", _Accounted(slices, self._clocks), self._clocks)
         self._nvml = Watch("nvml", nvml, self._clocks)
+        accounted = _Accounted(slices, lambda: self._nvml.value(self.settings.max_age), self._clocks)
+        self._slices = Watch("slices", accounted, self._clocks)
         self._renderer = renderer
         self._threads: list[threading.Thread] = []
         self._published: tuple[float, Snapshot, Page] | None = None

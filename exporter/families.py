@@ -86,12 +86,12 @@ SLICE_FAMILIES: tuple[Family[SliceState], ...] = (
     ),
     counter(
         "weir_memory_overrun_seconds_total",
-        "Seconds in which the ledger stood above the limit, integrated by the exporter at each collection.",
+        "Seconds in which the slice held more than its limit, by the ledger or by NVML, whichever says more.",
         lambda s: s.overrun_seconds,
     ),
     counter(
         "weir_memory_overrun_byte_seconds_total",
-        "Integral of the ledger's bytes over the limit; its rate() is the mean overrun in bytes.",
+        "Integral of the bytes over the limit, by the same word; its rate() is the mean overrun in bytes.",
         lambda s: s.overrun_byte_seconds,
     ),
     Family(

@@ -56,6 +56,37 @@ def test_overrun_is_integrated_only_while_over_the_limit():
     assert is_close(state.overrun_byte_seconds, 30.0 * MIB)
 
 
+def overrun(*ticks):
+    """Byte seconds after ticks of one second: (ledger, its managed part, NVML's word or None), in MiB."""
+    accounting = Accounting()
+    for at, (ledger, managed, shown) in enumerate(ticks):
+        claim = claims(memory_used=ledger * MIB, memory_managed=managed * MIB, memory_limit=4000 * MIB)
+        reading = None if shown is None else gpus(GpuProcess(1, shown * MIB))
+        (state,) = accounting.advance([container("alice", claim, pids=(1,))], float(at), reading)
+    return state.overrun_byte_seconds / MIB
+
+
+@pytest.mark.parametrize(
+    ("ticks", "bytes_over"),
+    [
+        ([(3900, 0, 3900), (3900, 0, 4100)], 100),
+        ([(4300, 0, 4100), (4300, 0, 4100)], 300),
+        ([(3900, 500, 3400), (3900, 500, 3600)], 100),
+        ([(3900, 500, None), (3900, 500, None)], 0),
+        ([(4000, 0, 4000), (4000, 2000, 4000), (4000, 2000, 2000)], 0),
+    ],
+    ids=[
+        "NVML shows more",
+        "the ledger says more",
+        "NVML leaves managed bytes out",
+        "without NVML the ledger is the word",
+        "bytes that became managed since NVML looked are not counted twice",
+    ],
+)
+def test_overrun_is_by_the_larger_word(ticks, bytes_over):
+    assert is_close(overrun(*ticks), bytes_over)
+
+
 def test_a_slice_without_a_memory_limit_has_no_overrun():
     assert after((0.0, claims(memory_limit=None)), (1.0, claims(memory_limit=None))).overrun_seconds == 0
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.audit import audited
+from exporter.snapshot import GpusReading
 from limiter.belonging import Origin
 from tests.exporter.builders import MIB, container, gpus, states
 from weir.nvml import GpuProcess
@@ -31,6 +32,12 @@ def test_a_process_without_a_slot_is_charged_to_the_slice_it_came_from():
     assert (slices["alice"].strays, slices["alice"].driver_used) == ((111,), 690 * MIB)
     assert (slices["bob"].strays, slices["bob"].driver_used) == ((210,), 50 * MIB)
     assert card.outside == ()
+
+
+def test_what_nvml_said_is_not_repeated_when_it_says_nothing_more():
+    said, _ = audited(states(ALICE), gpus(GpuProcess(110, MIB)))
+    (now,), _ = audited(said, GpusReading())
+    assert (said[0].driver_used, now.driver_used, now.strays) == (MIB, None, None)
 
 
 def test_one_of_no_slice_is_the_cards():
