@@ -143,8 +143,7 @@ static CUresult settle(CUresult result, const struct storage *storage, const voi
                                  .kind = WEIR_KIND_BUFFER};
     if (storage->packed)
         atomic_fetch_add(&packs[device], ONE_ARRAY + charged / WEIR_BLOCK);
-    if (!weir_object_put(WEIR_TAG_ARRAY, (uintptr_t)handle, &object))
-        weir_count_error(device);
+    weir_keep(WEIR_TAG_ARRAY, (uintptr_t)handle, &object);
     return result;
 }
 
@@ -218,9 +217,8 @@ CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
             uint64_t after = before ? card_free() : 0;                                                       \
             weir_count_free(object.device);                                                                  \
             weir_array_gone(&object, after - before == WEIR_BLOCK);                                          \
-        } else if (known && !weir_object_put(WEIR_TAG_ARRAY, (uintptr_t)array, &object)) {                   \
-            weir_count_error(object.device);                                                                 \
-        }                                                                                                    \
+        } else if (known)                                                                                    \
+            weir_keep(WEIR_TAG_ARRAY, (uintptr_t)array, &object);                                            \
         return result;                                                                                       \
     }
 

@@ -155,9 +155,8 @@ CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc resources, CUde
     CUresult result = WEIR_CALL(cuGreenCtxCreate, context, resources, ordinal, flags);
     after_retain(result, primary, &retained);
     struct weir_object object = {.link = (uint64_t)ordinal, .device = (int16_t)retained.device};
-    if (result == CUDA_SUCCESS && retained.device >= 0 &&
-        !weir_object_put(WEIR_TAG_GREEN, (uintptr_t)*context, &object))
-        weir_count_error(retained.device);
+    if (result == CUDA_SUCCESS && retained.device >= 0)
+        weir_keep(WEIR_TAG_GREEN, (uintptr_t)*context, &object);
     return result;
 }
 
@@ -180,8 +179,7 @@ CUresult cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green)
     if (!weir_inside && result == CUDA_SUCCESS && weir_object_take(WEIR_TAG_GREEN, (uintptr_t)green, &object)) {
         name_part(*context, (CUdevice)object.link);
         object.context = *context;
-        if (!weir_object_put(WEIR_TAG_GREEN, (uintptr_t)green, &object))
-            weir_count_error(object.device);
+        weir_keep(WEIR_TAG_GREEN, (uintptr_t)green, &object);
     }
     return result;
 }
@@ -194,8 +192,8 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
     if (known && result == CUDA_SUCCESS) {
         weir_object_take(WEIR_TAG_PART, (uintptr_t)object.context, &part);
         after_release((CUdevice)object.link);
-    } else if (known && !weir_object_put(WEIR_TAG_GREEN, (uintptr_t)green, &object))
-        weir_count_error(object.device);
+    } else if (known)
+        weir_keep(WEIR_TAG_GREEN, (uintptr_t)green, &object);
     return result;
 }
 
@@ -204,8 +202,8 @@ static CUresult after_create(CUresult result, const CUcontext *context, int devi
     struct weir_object object = {.charged = bytes, .device = (int16_t)device, .kind = WEIR_KIND_CONTEXT};
     if (result != CUDA_SUCCESS)
         weir_give_back(device, WEIR_KIND_CONTEXT, bytes);
-    else if (device >= 0 && !weir_object_put(WEIR_TAG_CONTEXT, (uintptr_t)*context, &object))
-        weir_count_error(device);
+    else if (device >= 0)
+        weir_keep(WEIR_TAG_CONTEXT, (uintptr_t)*context, &object);
     return result;
 }
 
@@ -268,7 +266,7 @@ static bool left(CUcontext context)
         if (known && result == CUDA_SUCCESS && destroyed(context))                                           \
             context_gone(context, object.device, object.charged);                                            \
         else if (known)                                                                                      \
-            weir_object_put(WEIR_TAG_CONTEXT, (uintptr_t)context, &object);                                  \
+            weir_keep(WEIR_TAG_CONTEXT, (uintptr_t)context, &object);                                        \
         return result;                                                                                       \
     }
 

@@ -70,8 +70,8 @@ static CUresult set(CUlimit limit, size_t value, uint64_t unit)
         object.charged = result == CUDA_SUCCESS ? wanted : before;
         weir_give_back(device, WEIR_KIND_OTHER, reserved - object.charged);
     }
-    if (device >= 0 && context && !weir_object_put(WEIR_TAG_LIMIT, name, &object))
-        weir_count_error(device);
+    if (device >= 0 && context)
+        weir_keep(WEIR_TAG_LIMIT, name, &object);
     return result;
 }
 

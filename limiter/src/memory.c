@@ -16,12 +16,17 @@
 
 static _Atomic bool parts; /* there are green contexts with a handle of their own */
 
+void weir_keep(enum weir_tag tag, uint64_t name, const struct weir_object *object)
+{
+    if (!weir_object_put(tag, name, object))
+        weir_count_error(object->device);
+}
+
 void weir_context_is_part(void *part, void *whole)
 {
     struct weir_object object = {.context = whole, .device = WEIR_NO_DEVICE};
     atomic_store(&parts, true);
-    if (!weir_object_put(WEIR_TAG_PART, (uintptr_t)part, &object))
-        weir_count_error(WEIR_NO_DEVICE);
+    weir_keep(WEIR_TAG_PART, (uintptr_t)part, &object);
 }
 
 void *weir_current_context(void)
@@ -63,8 +68,7 @@ static CUresult settle(CUresult result, int device, enum weir_kind kind, uint64_
                                  .context = weir_current_context(),
                                  .device = (int16_t)device,
                                  .kind = (uint16_t)kind};
-    if (!weir_object_put(WEIR_TAG_POINTER, *pointer, &object))
-        weir_count_error(device); /* it stays charged until the process ends */
+    weir_keep(WEIR_TAG_POINTER, *pointer, &object);
     return result;
 }
 
@@ -138,13 +142,13 @@ void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_o
         weir_give_back(object->device, object->kind, object->charged);
 }
 
-CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, CUdeviceptr pointer,
+CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, uint64_t pointer,
                          const struct weir_object *object)
 {
     if (known && result == CUDA_SUCCESS)
         weir_pointer_freed(tag, pointer, object);
-    else if (known && !weir_object_put(tag, pointer, object))
-        weir_count_error(object->device);
+    else if (known)
+        weir_keep(tag, pointer, object);
     return result;
 }
 

@@ -28,8 +28,8 @@ static CUresult loaded(CUresult result, enum weir_tag tag, const void *handle, i
                                  .kind = WEIR_KIND_MODULE};
     if (result != CUDA_SUCCESS)
         weir_give_back(device, WEIR_KIND_MODULE, charged);
-    else if (!weir_object_put(tag, (uintptr_t)handle, &object))
-        weir_count_error(device);
+    else
+        weir_keep(tag, (uintptr_t)handle, &object);
     return result;
 }
 
@@ -74,12 +74,7 @@ LOAD(cuLibraryLoadFromFile, WEIR_TAG_LIBRARY, library, weir_image_file_bytes(fil
     {                                                                                                        \
         struct weir_object object;                                                                           \
         bool known = !weir_inside && weir_object_take(tag, (uintptr_t)handle, &object);                      \
-        CUresult result = WEIR_CALL(symbol, handle);                                                         \
-        if (known && result == CUDA_SUCCESS)                                                                 \
-            weir_pointer_freed(tag, (uintptr_t)handle, &object);                                             \
-        else if (known && !weir_object_put(tag, (uintptr_t)handle, &object))                                 \
-            weir_count_error(object.device);                                                                 \
-        return result;                                                                                       \
+        return weir_after_free(WEIR_CALL(symbol, handle), known, tag, (uintptr_t)handle, &object);           \
     }
 
 UNLOAD(cuModuleUnload, WEIR_TAG_MODULE, CUmodule)
