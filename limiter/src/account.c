@@ -69,10 +69,12 @@ static struct weir_stats_device *stats_of(int device)
 
 void weir_count_denied(int device, uint64_t bytes)
 {
+    const struct weir_slice *slice = weir_slice();
     struct weir_stats_device *stats = stats_of(device);
     if (!stats)
         return;
-    atomic_fetch_add(device >= 0 ? &stats->denied_limit : &stats->denied_policy, 1);
+    bool accountable = device >= 0 && weir_slot(slice) >= 0; /* a full page has no slot to charge it to */
+    atomic_fetch_add(accountable ? &stats->denied_limit : &stats->denied_policy, 1);
     atomic_fetch_add(&stats->denied_bytes, bytes);
 }
 

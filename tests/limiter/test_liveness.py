@@ -11,7 +11,7 @@ import pytest
 
 from limiter import layout
 
-from .client import OK, OPEN, OUT_OF_MEMORY
+from .client import OK, OPEN, OUT_OF_MEMORY, Client
 from .conftest import CONTEXT, LIMIT, MIB, Machine, Slice
 
 
@@ -86,8 +86,29 @@ def test_with_no_slot_left_memory_is_refused_with_one_line(machine: Machine, sli
     assert output.split() == ["init", OK, "retainprimary", OUT_OF_MEMORY, "context", OUT_OF_MEMORY]
     assert errors.count("\n") == 1
     assert "slot" in errors
+    card = slice_.stats.devices[0]
+    assert (card.denied_policy, card.denied_limit, card.used) == (2, 0, 0)
     os.close(descriptor)
     assert machine.run(slice_, *OPEN)[-1] == ("retainprimary", OK)
+
+
+def test_one_process_more_than_a_page_has_slots_is_refused_until_one_has_ended(
+    machine: Machine, slice_: Slice
+) -> None:
+    with (slice_.path / "rw/stats").open("r+b") as page:
+        page.seek(layout.StatsHeader.slot_count.offset)
+        page.write(struct.pack("<I", 3))
+    first, *others = [started(machine, slice_, *OPEN) for _ in range(3)]
+    late = Client(machine, slice_, OPEN, ("retainprimary", f"alloc:{100 * MIB}"))
+    assert late.told == [OK, OUT_OF_MEMORY]
+    assert slice_.stats.devices[0].used == 3 * CONTEXT
+    first.communicate("x")
+    assert late.go_on() == [OK, OK]
+    assert late.end() == 0
+    assert late.errors.count("\n") == 1
+    assert slice_.stats.devices[0].denied_policy == 1
+    for one in others:
+        one.communicate("x")
 
 
 BROKEN = {

@@ -137,14 +137,14 @@ static void print(uint64_t launches, uint64_t gpu_time, uint64_t counted)
     double wall = (double)(me->now - me->from);
     printf("{\"tenant\": %ld, \"share\": %.5f, \"smooth\": %.5f, \"claimed\": %.5f, \"outside\": %.5f, \"launches\": %lu, "
            "\"counted\": %lu, \"longest_kernel_us\": %.3f, \"throttled\": %lu, \"periods\": %lu, "
-           "\"throttled_ms\": %.3f, \"longest_call_ms\": %.3f, \"hook_errors\": %lu, \"events\": %u, "
+           "\"throttled_ms\": %.3f, \"longest_call_ms\": %.3f, \"hook_errors\": %lu, \"launch_errors\": %lu, \"events\": %u, "
            "\"host_us\": %.3f, \"records\": %lu, \"calls\": %lu, \"wall_ms\": %.3f, \"windows\": [",
            (long)(me - tenants), (double)me->busy / wall, (double)me->smooth / wall, (double)gpu_time / wall,
            (double)me->outside / wall, launches, counted, (double)stats()->longest_kernel * 1e-3,
            (uint64_t)stats()->throttled_periods, (uint64_t)stats()->periods,
            (double)stats()->throttled_time * 1e-6, (double)me->longest_call * 1e-6,
-           (uint64_t)stats()->hook_errors, limiter_events, launches ? wall * 1e-3 / (double)launches : 0,
-           me->records, me->calls, wall * 1e-6);
+           (uint64_t)stats()->hook_errors, (uint64_t)stats()->launch_errors, limiter_events,
+           launches ? wall * 1e-3 / (double)launches : 0, me->records, me->calls, wall * 1e-6);
     for (uint64_t i = 0; i + 1 < WINDOWS && me->from + (i + 1) * WEIR_S <= me->now; i++)
         printf("%s%.5f", i ? ", " : "", (double)me->window[i] * 1e-9);
     printf("]}\n");

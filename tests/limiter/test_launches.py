@@ -1,0 +1,77 @@
+"""Every function of the driver that launches a kernel is counted and held back, in all its variants."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import hatch_build
+from limiter import headers
+from limiter.pages import ControlDevice
+
+from .conftest import SOURCES, Machine, MakeSlice, Slice
+
+MS = 1_000_000
+GATE = 60 * MS
+LAUNCHES = [
+    "cuLaunch",
+    "cuLaunchGrid",
+    "cuLaunchGridAsync",
+    "cuLaunchKernel",
+    "cuLaunchKernel_ptsz",
+    "cuLaunchKernelEx",
+    "cuLaunchKernelEx_ptsz",
+    "cuLaunchCooperativeKernel",
+    "cuLaunchCooperativeKernel_ptsz",
+    "cuLaunchCooperativeKernelMultiDevice",
+    "cuGraphLaunch",
+    "cuGraphLaunch_ptsz",
+]
+ON_THE_HOST = {"cuLaunchHostFunc", "cuLaunchHostFunc_ptsz"}  # they run on a thread of the host
+
+
+def test_the_table_has_all_that_the_driver_has() -> None:
+    compiler = [*hatch_build.compiler(), *hatch_build.include_flags(), f"-I{SOURCES}"]
+    launching = re.compile(r"cu(Launch\w*|GraphLaunch\w*)")
+    known = {name for name in headers.driver_symbols(compiler) if launching.fullmatch(name)}
+    assert set(LAUNCHES) == known - ON_THE_HOST
+    assert set(LAUNCHES) <= set(headers.lists(compiler, "hooks.h")["WEIR_LAUNCH_HOOKS"])
+
+
+class Launcher:
+    """A program that launches by one function after another when it is told to."""
+
+    def __init__(self, machine: Machine, slice_: Slice) -> None:
+        self.slice = slice_
+        self.process = machine.start(slice_, *LAUNCHES, name="launches")
+
+    def launch(self) -> list[str]:
+        """By the next function: its name and its result."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write("x")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().split()
+
+
+@pytest.fixture
+def launcher(machine: Machine, make_slice: MakeSlice) -> Iterator[Launcher]:
+    """In a slice with a core limit that nothing reaches."""
+    one = Launcher(machine, make_slice(ControlDevice(uuid=machine.uuids()[0], core_limit=9000)))
+    yield one
+    assert one.process.communicate(timeout=30)[1] == ""
+    assert one.process.returncode == 0
+
+
+def test_each_counts_once_and_waits_for_the_gate(launcher: Launcher) -> None:
+    for count, function in enumerate(LAUNCHES, start=1):
+        opens = time.monotonic_ns() + GATE
+        launcher.slice.update(gate=1, gate_deadline=opens)
+        assert launcher.launch() == [function, "0"]
+        assert time.monotonic_ns() >= opens, function
+        card = launcher.slice.stats.devices[0]
+        assert (card.launches, card.hook_errors) == (count, 0), function
+    assert launcher.slice.stats.devices[0].gpu_time >= len(LAUNCHES) * MS // 10
