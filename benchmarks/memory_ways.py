@@ -171,14 +171,43 @@ def mipmap() -> int:
     return STEP * 4 // 3
 
 
-def graph_node() -> int:
-    graph, node, ready = c_void_p(), c_void_p(), c_void_p()
-    pool = PoolProperties(type=PINNED, location=Location(DEVICE, 0))
-    call("cuGraphCreate", byref(graph), c_uint(0))
-    parameters = AllocationNode(pool=pool, bytes=STEP)
-    call("cuGraphAddMemAllocNode", byref(node), graph, c_void_p(), c_size_t(0), byref(parameters))
+def instantiate(graph: c_void_p) -> c_void_p:
+    ready = c_void_p()
     call("cuGraphInstantiateWithFlags", byref(ready), graph, c_uint64(0))
-    call("cuGraphLaunch", ready, c_void_p())
+    return ready
+
+
+def graph_with_node() -> c_void_p:
+    graph, node = c_void_p(), c_void_p()
+    parameters = AllocationNode(pool=PoolProperties(type=PINNED, location=Location(DEVICE, 0)), bytes=STEP)
+    call("cuGraphCreate", byref(graph), c_uint(0))
+    call("cuGraphAddMemAllocNode", byref(node), graph, c_void_p(), c_size_t(0), byref(parameters))
+    return instantiate(graph)
+
+
+def graph_node() -> int:
+    call("cuGraphLaunch", graph_with_node(), c_void_p())
+    call("cuCtxSynchronize")
+    return STEP
+
+
+def graph_upload() -> int:
+    """Memory without a launch. Each has a stream of its own, for a stream's graphs share memory."""
+    stream = c_void_p()
+    call("cuStreamCreate", byref(stream), c_uint(1))
+    call("cuGraphUpload", graph_with_node(), stream)
+    call("cuCtxSynchronize")
+    return STEP
+
+
+def graph_capture() -> int:
+    """An allocation that a stream captures becomes a node."""
+    stream, graph = c_void_p(), c_void_p()
+    call("cuStreamCreate", byref(stream), c_uint(1))
+    call("cuStreamBeginCapture_v2", stream, c_int(2))
+    call("cuMemAllocAsync", byref(c_uint64()), c_size_t(STEP), stream)
+    call("cuStreamEndCapture", stream, byref(graph))
+    call("cuGraphLaunch", instantiate(graph), stream)
     call("cuCtxSynchronize")
     return STEP
 
@@ -208,6 +237,8 @@ WAYS: dict[str, Callable[[], int]] = {
     "array-3d": array_3d,
     "mipmap": mipmap,
     "graph-node": graph_node,
+    "graph-upload": graph_upload,
+    "graph-capture": graph_capture,
     "module": module,
     "contexts": contexts,
 }

@@ -39,7 +39,11 @@ _CHARGED = {
     "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary",
     "a library's variables, when it is loaded": "cuLibraryLoadData cuLibraryLoadFromFile",
     "tiles of a sparse array": "cuMemMapArrayAsync",
-    "memory of a graph, from its instantiation or launch on": "cuGraphAddMemAllocNode cuGraphAddNode",
+    "memory of a graph: nothing before it is launched": "cuGraphAddMemAllocNode cuGraphAddNode",
+    "a graph: what its allocation nodes need is read, and charged where it is uploaded at once": (
+        "cuGraphInstantiate cuGraphInstantiateWithFlags cuGraphInstantiateWithParams"
+    ),
+    "what the graphs of a card have in reserve": "cuGraphUpload",
     "the stack, heap or print buffer of kernels, where raised": "cuCtxSetLimit",
 }
 _SHARED = {
@@ -55,8 +59,6 @@ _CODE = {
     "a function, loaded when it is asked for": "cuModuleGetFunction cuKernelGetFunction cuFuncLoad "
     "cuLibraryGetUnifiedFunction",
     "an array of a module": "cuModuleGetGlobal cuLibraryGetGlobal cuLibraryGetManaged",
-    "the kernels and parameters of a graph": "cuGraphInstantiate cuGraphInstantiateWithFlags "
-    "cuGraphInstantiateWithParams cuGraphUpload",
     "the driver's hidden functions, by tables": "cuGetExportTable",
     "any function, by its name": "cuGetProcAddress",
 }
@@ -64,7 +66,7 @@ _PACED = {
     "one kernel": "cuLaunch cuLaunchGrid cuLaunchGridAsync cuLaunchKernel cuLaunchKernelEx "
     "cuLaunchCooperativeKernel",
     "one kernel on several cards, as one on the current card": "cuLaunchCooperativeKernelMultiDevice",
-    "all of the graph, with the graphs that it launches from the card": "cuGraphLaunch",
+    "the graph, with the graphs that it launches from the card; its memory is charged": "cuGraphLaunch",
     "a wait: what the card did meanwhile is measured": "cuStreamSynchronize cuCtxSynchronize "
     "cuEventSynchronize",
     "a fill": "cuMemsetD8 cuMemsetD16 cuMemsetD32 cuMemsetD2D8 cuMemsetD2D16 cuMemsetD2D32 cuMemsetD8Async "

@@ -1,14 +1,13 @@
 /*
  * The hooks of stream-ordered allocation and of memory pools; pools.c keeps their account.
  *
- * An allocation inside a stream capture takes nothing yet: it becomes a node of a graph, which is not accounted
- * for (uncovered.h). A plain buffer freed in stream order counts as free at the call: by as much as the stream is
+ * An allocation inside a stream capture takes nothing yet: it becomes a node of a graph (graphs.c). A plain buffer freed in stream order counts as free at the call: by as much as the stream is
  * behind, the ledger is early.
  */
 #include "account.h"
+#include "graphs.h"
 #include "memory.h"
 #include "pools.h"
-#include "unaccounted.h"
 
 /* How the two kinds of default stream are asked about. */
 struct queries {
@@ -59,7 +58,7 @@ static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound
         return !weir_refusing();
     if (capturing(&ask, stream)) {
         *pool = NULL;
-        return WEIR_UNACCOUNTED(WEIR_API_MEMORY, "cuMemAllocAsync while capturing");
+        weir_graphs_allocate();
     }
     if (!*pool)
         return weir_current_device() != WEIR_OTHER_DEVICE;

@@ -98,6 +98,21 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)                                                            \
     X(cuCtxDetach, cuCtxDetach, OPTIONAL)
 
+/* Graphs: what their allocation nodes take is charged; their code and parameters are counted (graphs.c). */
+#define WEIR_GRAPH_HOOKS(X)                                                                                  \
+    X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, OPTIONAL)                                              \
+    X(cuGraphAddNode, cuGraphAddNode, OPTIONAL)                                                              \
+    X(cuGraphAddNode_v2, cuGraphAddNode_v2, OPTIONAL)                                                        \
+    X(cuGraphInstantiate, cuGraphInstantiate, OPTIONAL)                                                      \
+    X(cuGraphInstantiate_v2, cuGraphInstantiate_v2, OPTIONAL)                                                \
+    X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, OPTIONAL)                                    \
+    X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, OPTIONAL)                                  \
+    X(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams, OPTIONAL)                             \
+    X(cuGraphUpload, cuGraphUpload, OPTIONAL)                                                                \
+    X(cuGraphUpload_ptsz, cuGraphUpload, OPTIONAL)                                                           \
+    X(cuGraphExecDestroy, cuGraphExecDestroy, OPTIONAL)                                                      \
+    X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, OPTIONAL)
+
 /* Kernel launches, and the calls that wait for them (pacing.c). */
 #define WEIR_LAUNCH_HOOKS(X)                                                                                 \
     X(cuLaunchKernel, cuLaunchKernel, REQUIRED)                                                              \
@@ -137,9 +152,14 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuDeviceGet, cuDeviceGet, REQUIRED)                                                                    \
     X(cuDeviceGetAttribute, cuDeviceGetAttribute, REQUIRED)                                                  \
     X(cuDeviceGetCount, cuDeviceGetCount, REQUIRED)                                                          \
+    X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, OPTIONAL)                                  \
     X(cuDeviceGetUuid, cuDeviceGetUuid, OPTIONAL)                                                            \
     X(cuDeviceGetUuid_v2, cuDeviceGetUuid_v2, OPTIONAL)                                                      \
     X(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, REQUIRED)                                      \
+    X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, OPTIONAL)                                \
+    X(cuGraphGetNodes, cuGraphGetNodes, OPTIONAL)                                                            \
+    X(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, OPTIONAL)                                  \
+    X(cuGraphNodeGetType, cuGraphNodeGetType, OPTIONAL)                                                      \
     X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, OPTIONAL)                                                \
     X(cuStreamGetCtx, cuStreamGetCtx, OPTIONAL)                                                              \
     X(cuStreamGetCtx_ptsz, cuStreamGetCtx, OPTIONAL)                                                         \
@@ -159,7 +179,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
 #define WEIR_CALLED_NVML(X) X(nvmlDeviceGetUUID, nvmlDeviceGetUUID, REQUIRED)
 
 #define WEIR_CUDA_HOOKS(X)                                                                                   \
-    WEIR_LOOKUP_HOOKS(X) WEIR_MEMORY_HOOKS(X) WEIR_LAUNCH_HOOKS(X) WEIR_FILL_HOOKS(X) WEIR_QUERY_HOOKS(X)    \
+    WEIR_LOOKUP_HOOKS(X) WEIR_MEMORY_HOOKS(X) WEIR_GRAPH_HOOKS(X) WEIR_LAUNCH_HOOKS(X) WEIR_FILL_HOOKS(X) WEIR_QUERY_HOOKS(X)    \
     WEIR_UNCOVERED_HOOKS(X)
 #define WEIR_ALL_HOOKS(X) WEIR_CUDA_HOOKS(X) WEIR_NVML_HOOKS(X)
 #define WEIR_ALL_SYMBOLS(X) WEIR_ALL_HOOKS(X) WEIR_CALLED_CUDA(X) WEIR_CALLED_NVML(X)

@@ -1,9 +1,11 @@
 /*
  * The hooks of kernel launches, of fills, and of the calls that wait for kernels (hooks.h names them).
  *
- * Each is the driver's call between pacing_begin and pacing_end. The _ptsz variants mean the calling
- * thread's own default stream where the others mean the legacy one. Nothing is decided here.
+ * Each is the driver's call between pacing_begin and pacing_end; a graph's memory is charged in between. The _ptsz
+ * variants mean the calling thread's own default stream where the others mean the legacy one. Nothing is decided
+ * here.
  */
+#include "graphs.h"
 #include "pacing.h"
 #include "pools.h"
 
@@ -47,7 +49,18 @@ static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREA
 
 #define GRAPH(symbol, as_stream)                                                                             \
     CUresult symbol(CUgraphExec graph, CUstream stream)                                                      \
-    LAUNCH(symbol, graph, as_stream(stream), graph, stream)
+    {                                                                                                        \
+        struct weir_graph_use use;                                                                           \
+        if (weir_inside)                                                                                     \
+            return WEIR_REAL(symbol)(graph, stream);                                                         \
+        struct pacing pacing = pacing_begin(graph, as_stream(stream));                                       \
+        bool fits = weir_graph_begin(&use, graph, as_stream(stream));                                        \
+        CUresult result = fits ? WEIR_CALL(symbol, graph, stream) : CUDA_ERROR_OUT_OF_MEMORY;                \
+        if (fits)                                                                                            \
+            weir_graph_end(&use, result);                                                                    \
+        pacing_end(&pacing, result);                                                                         \
+        return result;                                                                                       \
+    }
 
 KERNEL(cuLaunchKernel, )
 KERNEL(cuLaunchKernel_ptsz, own_default)

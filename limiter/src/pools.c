@@ -7,96 +7,21 @@
  * the driver's figure between loading the word and replacing it, so a figure that is older than somebody else's
  * change never gets in: too much may be charged until the next refresh, never too little.
  *
- * Memory of host pools, and of pools imported from other processes, is charged to nobody here. A pool of a card
- * outside the slice has a record too, so that every allocation from it is refused.
+ * Memory of host pools, and of pools imported from other processes, is charged to nobody here.
  */
-#include "pools.h"
-
 #include <errno.h>
-#include <pthread.h>
 #include <time.h>
 
 #include "account.h"
-#include "internal.h"
 #include "memory.h"
+#include "pool_table.h"
 
-#define POOLS 1024 /* of one process at once */
-#define SPARE 64   /* of these, kept for the cards' own pools, which nobody creates */
 #define GROWTH UINT64_C(0x2000000) /* 32 MiB: pools grow by whole multiples of it */
 #define COUNTER_BITS 30
 #define DRAIN_NS UINT64_C(10000000000) /* 10 s: longer than kernels are that a program means to wait for */
 #define DRAIN_POLL_NS 50000
 
-struct weir_pool {
-    _Atomic uint64_t handle; /* 0: free */
-    _Atomic uint64_t held;   /* units of 512 bytes, then the counter of changes */
-    _Atomic uint32_t pointers;
-    _Atomic uint32_t under_way; /* allocations between their charge and their settling */
-    _Atomic bool destroyed;
-    int device;
-};
-
-static struct weir_pool pools[POOLS];
-static _Atomic uint32_t pool_count; /* high-water mark */
 static _Atomic bool pending;        /* frees that the card may not have come to yet */
-static pthread_mutex_t interning = PTHREAD_MUTEX_INITIALIZER;
-
-void weir_pools_forget(void)
-{
-    for (uint32_t i = 0; i < atomic_load(&pool_count); i++)
-        pools[i] = (struct weir_pool){0};
-    atomic_store(&pool_count, 0);
-    pthread_mutex_init(&interning, NULL); /* another thread of the parent may have held it */
-}
-
-struct weir_pool *weir_pool_find(CUmemoryPool handle)
-{
-    uint32_t count = atomic_load_explicit(&pool_count, memory_order_acquire);
-    for (uint32_t i = 0; i < count; i++)
-        if (atomic_load_explicit(&pools[i].handle, memory_order_acquire) == (uintptr_t)handle &&
-            !atomic_load_explicit(&pools[i].destroyed, memory_order_relaxed))
-            return &pools[i];
-    return NULL;
-}
-
-/* Only the first sight of a pool takes this lock. */
-struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device, bool created)
-{
-    struct weir_pool *pool = weir_pool_find(handle);
-    uint32_t room = created ? POOLS - SPARE : POOLS;
-    if (pool || device == WEIR_NO_DEVICE || !handle)
-        return pool;
-    pthread_mutex_lock(&interning);
-    pool = weir_pool_find(handle);
-    for (uint32_t i = 0; !pool && i < room; i++) {
-        if (atomic_load(&pools[i].handle))
-            continue;
-        pool = &pools[i];
-        pool->device = device;
-        atomic_store(&pool->held, 0);
-        atomic_store(&pool->pointers, 0);
-        atomic_store(&pool->under_way, 0);
-        atomic_store(&pool->destroyed, false);
-        atomic_store(&pool->handle, (uintptr_t)handle);
-        if (i >= atomic_load(&pool_count))
-            atomic_store(&pool_count, i + 1);
-    }
-    pthread_mutex_unlock(&interning);
-    return pool;
-}
-
-static CUmemoryPool handle_of(const struct weir_pool *pool)
-{
-    return (CUmemoryPool)(uintptr_t)atomic_load(&pool->handle);
-}
-
-static bool attribute(const struct weir_pool *pool, CUmemPool_attribute which, uint64_t *value)
-{
-    cuuint64_t bytes = 0;
-    CUresult result = WEIR_REAL(cuMemPoolGetAttribute)(handle_of(pool), which, &bytes);
-    *value = bytes;
-    return result == CUDA_SUCCESS;
-}
 
 static uint64_t bytes_of(uint64_t held)
 {
@@ -128,7 +53,7 @@ static void settle(struct weir_pool *pool, uint64_t bound, uint32_t self)
         uint64_t seen = atomic_load(&pool->held);
         uint64_t most = bytes_of(seen) + bound;
         uint64_t reserved;
-        bool told = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
+        bool told = weir_pool_reserved(pool, &reserved);
         bool others = atomic_load(&pool->under_way) > self; /* after the figure: later growth is not in it */
         if (atomic_load(&pool->held) != seen)
             continue;
@@ -174,7 +99,7 @@ void weir_pool_destroyed(struct weir_pool *pool, bool done)
 
 void weir_pool_pointer_freed(const struct weir_object *object)
 {
-    struct weir_pool *pool = &pools[object->link];
+    struct weir_pool *pool = &weir_pools[object->link];
     atomic_store(&pending, true);
     if (atomic_fetch_sub(&pool->pointers, 1) == 1 && atomic_load(&pool->destroyed))
         bury(pool);
@@ -182,10 +107,9 @@ void weir_pool_pointer_freed(const struct weir_object *object)
 
 static void refresh(void)
 {
-    uint32_t count = atomic_load(&pool_count);
-    for (uint32_t i = 0; i < count; i++)
-        if (atomic_load(&pools[i].handle) && !atomic_load(&pools[i].destroyed))
-            settle(&pools[i], 0, 0);
+    for (uint32_t i = 0; i < weir_pool_count(); i++)
+        if (weir_pool_alive(&weir_pools[i]))
+            settle(&weir_pools[i], 0, 0);
 }
 
 void weir_pools_refresh(void)
@@ -206,13 +130,12 @@ void weir_pools_waited(bool for_all)
 void weir_pools_trim(void)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    uint32_t count = atomic_load(&pool_count);
-    if (count == 0)
+    if (weir_pool_count() == 0)
         return;
     WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode); /* a capture under way must not mind */
-    for (uint32_t i = 0; i < count; i++)
-        if (atomic_load(&pools[i].handle) && !atomic_load(&pools[i].destroyed))
-            WEIR_CALL(cuMemPoolTrimTo, handle_of(&pools[i]), 0);
+    for (uint32_t i = 0; i < weir_pool_count(); i++)
+        if (weir_pool_alive(&weir_pools[i]))
+            weir_pool_trim(&weir_pools[i]);
     WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
     refresh();
 }
@@ -237,7 +160,7 @@ bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, CUstream stream, w
 {
     *bound = weir_round_up(size, GROWTH);
     atomic_fetch_add(&pool->under_way, 1);
-    if (weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
+    if (!size || weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
         return true;
     if (atomic_load(&pending) && drained(stream, query) &&
         weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
@@ -256,7 +179,7 @@ void weir_pool_settle(struct weir_pool *pool, CUresult result, uint64_t bound, c
     if (result != CUDA_SUCCESS)
         return;
     struct weir_object object = {.size = size,
-                                 .link = (uint64_t)(pool - pools),
+                                 .link = (uint64_t)(pool - weir_pools),
                                  .context = weir_current_context(),
                                  .device = (int16_t)pool->device,
                                  .kind = WEIR_KIND_POOL};
@@ -265,4 +188,29 @@ void weir_pool_settle(struct weir_pool *pool, CUresult result, uint64_t bound, c
         atomic_fetch_sub(&pool->pointers, 1);
         weir_count_error(pool->device);
     }
+}
+
+uint32_t weir_pool_moves(struct weir_pool *pool)
+{
+    return atomic_load(&pool->moves);
+}
+
+/* Where it grew by less than the graph needs, the rest may have been another's. */
+void weir_pool_launched(struct weir_pool *pool, uint64_t size, uint64_t bound)
+{
+    uint64_t before = bytes_of(atomic_load(&pool->held));
+    settle(pool, bound, 1);
+    uint64_t grown = bytes_of(atomic_load(&pool->held)) - before;
+    bool others = atomic_fetch_sub(&pool->under_way, 1) > 1;
+    if (size && (others || grown < size || grown > bound))
+        atomic_fetch_add(&pool->moves, 1);
+    atomic_store(&pending, true);
+}
+
+void weir_pool_trimmed(struct weir_pool *pool)
+{
+    if (!pool)
+        return;
+    atomic_fetch_add(&pool->moves, 1);
+    settle(pool, 0, 0);
 }

@@ -28,6 +28,15 @@ void weir_pool_settle(struct weir_pool *pool, CUresult result, uint64_t bound, c
 /* A pointer out of a pool has been freed. */
 void weir_pool_pointer_freed(const struct weir_object *object);
 
+/* The memory of graphs on a card, which is charged alike. NULL: charged to nobody. */
+struct weir_pool *weir_pool_of_graphs(CUdevice ordinal);
+/* After weir_pool_reserve and a launch that may take `size` of it: charges what the graphs really hold. */
+void weir_pool_launched(struct weir_pool *pool, uint64_t size, uint64_t bound);
+/* It was trimmed. */
+void weir_pool_trimmed(struct weir_pool *pool);
+/* Changes whenever a graph may have lost memory that it had. */
+uint32_t weir_pool_moves(struct weir_pool *pool);
+
 /* The pool may have grown or shrunk. */
 void weir_pool_update(struct weir_pool *pool);
 /* Around the driver's destroy: the handle may be given out anew at once. */

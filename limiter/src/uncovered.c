@@ -58,23 +58,3 @@ CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args)
         return CUDA_ERROR_NOT_SUPPORTED;
     return WEIR_CALL(cuCheckpointProcessRestore, pid, args);
 }
-
-static bool may_add(const CUgraphNodeParams *params)
-{
-    return !params || params->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-           WEIR_UNACCOUNTED(WEIR_API_MEMORY, "cuGraphAddNode");
-}
-
-CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
-                        CUgraphNodeParams *params)
-{
-    return may_add(params) ? WEIR_CALL(cuGraphAddNode, node, graph, after, count, params)
-                           : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *edges,
-                           size_t count, CUgraphNodeParams *params)
-{
-    return may_add(params) ? WEIR_CALL(cuGraphAddNode_v2, node, graph, after, edges, count, params)
-                           : CUDA_ERROR_OUT_OF_MEMORY;
-}

@@ -14,11 +14,7 @@
     X(cuMemMapArrayAsync, cuMemMapArrayAsync, OPTIONAL,                                                      \
       (CUarrayMapInfo *maps, unsigned int count, CUstream stream), (maps, count, stream))                    \
     X(cuMemMapArrayAsync_ptsz, cuMemMapArrayAsync, OPTIONAL,                                                 \
-      (CUarrayMapInfo *maps, unsigned int count, CUstream stream), (maps, count, stream))                    \
-    X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, OPTIONAL,                                              \
-      (CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,                             \
-       CUDA_MEM_ALLOC_NODE_PARAMS *params),                                                                  \
-      (node, graph, after, count, params))
+      (CUarrayMapInfo *maps, unsigned int count, CUstream stream), (maps, count, stream))
 
 /* Memory from elsewhere that is not accounted for: counted, or refused as not supported. */
 #define WEIR_UNCOVERED_SHARED(X)                                                                             \
@@ -61,21 +57,7 @@
       (function, kernel))                                                                                    \
     X(cuLibraryGetUnifiedFunction, cuLibraryGetUnifiedFunction, OPTIONAL,                                    \
       (void **function, CUlibrary library, const char *name), (function, library, name))                     \
-    X(cuFuncLoad, cuFuncLoad, OPTIONAL, (CUfunction function), (function))                                   \
-    X(cuGraphInstantiate, cuGraphInstantiate, OPTIONAL,                                                      \
-      (CUgraphExec *ready, CUgraph graph, CUgraphNode *failed, char *log, size_t size),                      \
-      (ready, graph, failed, log, size))                                                                     \
-    X(cuGraphInstantiate_v2, cuGraphInstantiate_v2, OPTIONAL,                                                \
-      (CUgraphExec *ready, CUgraph graph, CUgraphNode *failed, char *log, size_t size),                      \
-      (ready, graph, failed, log, size))                                                                     \
-    X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, OPTIONAL,                                    \
-      (CUgraphExec *ready, CUgraph graph, unsigned long long flags), (ready, graph, flags))                  \
-    X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, OPTIONAL,                                  \
-      (CUgraphExec *ready, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), (ready, graph, params))    \
-    X(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams, OPTIONAL,                             \
-      (CUgraphExec *ready, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params), (ready, graph, params))    \
-    X(cuGraphUpload, cuGraphUpload, OPTIONAL, (CUgraphExec ready, CUstream stream), (ready, stream))         \
-    X(cuGraphUpload_ptsz, cuGraphUpload, OPTIONAL, (CUgraphExec ready, CUstream stream), (ready, stream))
+    X(cuFuncLoad, cuFuncLoad, OPTIONAL, (CUfunction function), (function))
 
 /* Tables of the driver's hidden functions, which reach everything unseen; cudart needs them: counted only. */
 #define WEIR_UNCOVERED_TABLES(X)                                                                             \
@@ -84,13 +66,8 @@
 /* Defined by hand: only a move to another card counts, or is refused as not supported. */
 #define WEIR_UNCOVERED_RESTORES(X) X(cuCheckpointProcessRestore, cuCheckpointProcessRestore, OPTIONAL)
 
-/* Defined by hand: a node counts only if it allocates; counted, or refused as out of memory. */
-#define WEIR_UNCOVERED_NODES(X)                                                                              \
-    X(cuGraphAddNode, cuGraphAddNode, OPTIONAL)                                                              \
-    X(cuGraphAddNode_v2, cuGraphAddNode_v2, OPTIONAL)
-
 #define WEIR_UNCOVERED_HOOKS(X)                                                                              \
     WEIR_UNCOVERED_MEMORY(X) WEIR_UNCOVERED_SHARED(X) WEIR_UNCOVERED_CODE(X) WEIR_UNCOVERED_TABLES(X)        \
-    WEIR_UNCOVERED_RESTORES(X) WEIR_UNCOVERED_NODES(X)
+    WEIR_UNCOVERED_RESTORES(X)
 
 #endif
