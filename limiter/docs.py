@@ -65,7 +65,7 @@ _CODE = {
 _PACED = {
     "one kernel": "cuLaunch cuLaunchGrid cuLaunchGridAsync cuLaunchKernel cuLaunchKernelEx "
     "cuLaunchCooperativeKernel",
-    "one kernel on several cards, as one on the current card": "cuLaunchCooperativeKernelMultiDevice",
+    "one kernel on several cards, as one on each": "cuLaunchCooperativeKernelMultiDevice",
     "the graph, with the graphs that it launches from the card; its memory is charged": "cuGraphLaunch",
     "a wait: what the card did meanwhile is measured": "cuStreamSynchronize cuCtxSynchronize "
     "cuEventSynchronize",

@@ -148,6 +148,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
 #define WEIR_CALLED_CUDA(X)                                                                                  \
     X(cuCtxGetCurrent, cuCtxGetCurrent, REQUIRED)                                                            \
     X(cuCtxGetDevice, cuCtxGetDevice, REQUIRED)                                                              \
+    X(cuCtxPushCurrent_v2, cuCtxPushCurrent_v2, OPTIONAL)                                                    \
+    X(cuCtxPopCurrent_v2, cuCtxPopCurrent_v2, OPTIONAL)                                                      \
     X(cuCtxGetLimit, cuCtxGetLimit, OPTIONAL)                                                                \
     X(cuDeviceGet, cuDeviceGet, REQUIRED)                                                                    \
     X(cuDeviceGetAttribute, cuDeviceGetAttribute, REQUIRED)                                                  \

@@ -7,6 +7,7 @@
  */
 #include "graphs.h"
 #include "pacing.h"
+#include "page.h"
 #include "pools.h"
 
 static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
@@ -71,10 +72,39 @@ COOPERATIVE(cuLaunchCooperativeKernel_ptsz, own_default)
 GRAPH(cuGraphLaunch, )
 GRAPH(cuGraphLaunch_ptsz, own_default)
 
-/* One kernel on several devices, long deprecated: paced as a launch on the current one. */
+/* Makes the stream's context the current one, until it is left again. */
+static bool enter(CUstream stream)
+{
+    CUcontext owner;
+    return stream && WEIR_REAL(cuStreamGetCtx)(stream, &owner) == CUDA_SUCCESS &&
+           WEIR_REAL(cuCtxPushCurrent_v2)(owner) == CUDA_SUCCESS;
+}
+
+static void leave(bool entered)
+{
+    CUcontext left;
+    if (entered)
+        WEIR_REAL(cuCtxPopCurrent_v2)(&left);
+}
+
+/* One kernel on several cards, each paced by its own; long deprecated. */
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
-LAUNCH(cuLaunchCooperativeKernelMultiDevice, list && count ? list->function : NULL,
-       list && count ? list->hStream : NULL, list, count, flags)
+{
+    struct pacing pacings[WEIR_MAX_DEVICES];
+    unsigned paced = !list || weir_inside ? 0 : count < WEIR_MAX_DEVICES ? count : WEIR_MAX_DEVICES;
+    for (unsigned i = 0; i < paced; i++) {
+        bool entered = enter(list[i].hStream);
+        pacings[i] = pacing_begin(list[i].function, list[i].hStream);
+        leave(entered);
+    }
+    CUresult result = WEIR_CALL(cuLaunchCooperativeKernelMultiDevice, list, count, flags);
+    for (unsigned i = 0; i < paced; i++) {
+        bool entered = enter(list[i].hStream);
+        pacing_end(&pacings[i], result);
+        leave(entered);
+    }
+    return result;
+}
 
 CUresult cuLaunch(CUfunction function) LAUNCH(cuLaunch, function, NULL, function)
 CUresult cuLaunchGrid(CUfunction function, int width, int height)

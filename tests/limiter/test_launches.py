@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-
-import pytest
 
 import hatch_build
 from limiter import headers
@@ -16,6 +13,7 @@ from .conftest import SOURCES, Machine, MakeSlice, Slice
 
 MS = 1_000_000
 GATE = 60 * MS
+KERNEL = MS // 10
 LAUNCHES = [
     "cuLaunch",
     "cuLaunchGrid",
@@ -44,9 +42,9 @@ def test_the_table_has_all_that_the_driver_has() -> None:
 class Launcher:
     """A program that launches by one function after another when it is told to."""
 
-    def __init__(self, machine: Machine, slice_: Slice) -> None:
+    def __init__(self, machine: Machine, slice_: Slice, *functions: str) -> None:
         self.slice = slice_
-        self.process = machine.start(slice_, *LAUNCHES, name="launches")
+        self.process = machine.start(slice_, *functions, name="launches")
 
     def launch(self) -> list[str]:
         """By the next function: its name and its result."""
@@ -56,22 +54,34 @@ class Launcher:
         self.process.stdin.flush()
         return self.process.stdout.readline().split()
 
-
-@pytest.fixture
-def launcher(machine: Machine, make_slice: MakeSlice) -> Iterator[Launcher]:
-    """In a slice with a core limit that nothing reaches."""
-    one = Launcher(machine, make_slice(ControlDevice(uuid=machine.uuids()[0], core_limit=9000)))
-    yield one
-    assert one.process.communicate(timeout=30)[1] == ""
-    assert one.process.returncode == 0
+    def end(self) -> None:
+        """It has done all that it was told to, and nobody complained."""
+        assert self.process.communicate(timeout=30)[1] == ""
+        assert self.process.returncode == 0
 
 
-def test_each_counts_once_and_waits_for_the_gate(launcher: Launcher) -> None:
+def test_each_counts_once_and_waits_for_the_gate(machine: Machine, make_slice: MakeSlice) -> None:
+    slice_ = make_slice(ControlDevice(uuid=machine.uuids()[0], core_limit=9000))
+    launcher = Launcher(machine, slice_, *LAUNCHES)
     for count, function in enumerate(LAUNCHES, start=1):
         opens = time.monotonic_ns() + GATE
-        launcher.slice.update(gate=1, gate_deadline=opens)
+        slice_.update(gate=1, gate_deadline=opens)
         assert launcher.launch() == [function, "0"]
         assert time.monotonic_ns() >= opens, function
-        card = launcher.slice.stats.devices[0]
+        card = slice_.stats.devices[0]
         assert (card.launches, card.hook_errors) == (count, 0), function
-    assert launcher.slice.stats.devices[0].gpu_time >= len(LAUNCHES) * MS // 10
+    assert card.gpu_time >= len(LAUNCHES) * KERNEL
+    launcher.end()
+
+
+def test_one_kernel_on_two_cards_counts_and_waits_on_both(machine: Machine, make_slice: MakeSlice) -> None:
+    slice_ = make_slice(*(ControlDevice(uuid=card, core_limit=9000) for card in machine.uuids()))
+    launcher = Launcher(machine, slice_, "two")
+    opens = time.monotonic_ns() + 5 * GATE
+    slice_.update(device=1, gate=1, gate_deadline=opens)
+    assert launcher.launch() == ["two", "0"]
+    assert time.monotonic_ns() >= opens
+    for card in slice_.stats.devices:
+        assert (card.launches, card.hook_errors) == (1, 0)
+        assert card.gpu_time >= KERNEL
+    launcher.end()

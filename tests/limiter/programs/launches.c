@@ -2,6 +2,7 @@
  * Launches one kernel by each function of the driver that can, in the order of its arguments.
  *
  *   launches FUNCTION...     for each: reads a byte, launches, waits for the kernel, prints "FUNCTION RESULT"
+ *                            "two": cuLaunchCooperativeKernelMultiDevice on two cards
  */
 #include <stdbool.h>
 #include <string.h>
@@ -37,29 +38,53 @@ static void make_graph(void)
     REQUIRE(GPU(cuGraphInstantiateWithFlags)(&graph, made, 0) == CUDA_SUCCESS);
 }
 
-static void set_up(void)
+/* The card's context is current afterwards. */
+static void open_card(CUdevice card, CUfunction *loaded, CUstream *made)
 {
     CUmodule module;
-    gpu_open();
+    CUcontext context;
+    REQUIRE(GPU(cuDevicePrimaryCtxRetain)(&context, card) == CUDA_SUCCESS);
+    REQUIRE(GPU(cuCtxSetCurrent)(context) == CUDA_SUCCESS);
     REQUIRE(GPU(cuModuleLoadData)(&module, ptx) == CUDA_SUCCESS);
-    REQUIRE(GPU(cuModuleGetFunction)(&function, module, "weir_spin") == CUDA_SUCCESS);
-    REQUIRE(GPU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    REQUIRE(GPU(cuModuleGetFunction)(loaded, module, "weir_spin") == CUDA_SUCCESS);
+    REQUIRE(GPU(cuStreamCreate)(made, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+}
+
+static void set_up(void)
+{
+    REQUIRE(GPU(cuInit)(0) == CUDA_SUCCESS);
+    open_card(0, &function, &stream);
     REQUIRE(GPU(cuFuncSetBlockShape)(function, 1, 1, 1) == CUDA_SUCCESS);
     REQUIRE(GPU(cuParamSetSize)(function, sizeof ns) == CUDA_SUCCESS);
     REQUIRE(GPU(cuParamSetv)(function, 0, &ns, sizeof ns) == CUDA_SUCCESS);
     make_graph();
 }
 
-static CUresult launch_on_devices(void)
+static CUresult launch_on_cards(unsigned count)
 {
-    CUDA_LAUNCH_PARAMS one = {function, GRID, stream, parameters};
-    return GPU(cuLaunchCooperativeKernelMultiDevice)(&one, 1, 0);
+    CUDA_LAUNCH_PARAMS each[2] = {{function, GRID, stream, parameters}, {function, GRID, stream, parameters}};
+    CUcontext contexts[2];
+    REQUIRE(GPU(cuCtxGetCurrent)(&contexts[0]) == CUDA_SUCCESS);
+    if (count == 2)
+        open_card(1, &each[1].function, &each[1].hStream);
+    REQUIRE(GPU(cuCtxGetCurrent)(&contexts[1]) == CUDA_SUCCESS);
+    REQUIRE(GPU(cuCtxSetCurrent)(contexts[0]) == CUDA_SUCCESS);
+    CUresult result = GPU(cuLaunchCooperativeKernelMultiDevice)(each, count, 0);
+    CUcontext after;
+    REQUIRE(GPU(cuCtxGetCurrent)(&after) == CUDA_SUCCESS && after == contexts[0]);
+    for (unsigned i = 0; i < count; i++) {
+        REQUIRE(GPU(cuCtxSetCurrent)(contexts[i]) == CUDA_SUCCESS);
+        REQUIRE(GPU(cuStreamSynchronize)(each[i].hStream) == CUDA_SUCCESS);
+    }
+    return result;
 }
 
 #define ENTRY(symbol) ((__typeof__(&symbol))entry)
 
 static CUresult launch(const char *name)
 {
+    if (strcmp(name, "two") == 0)
+        return launch_on_cards(2);
     void *entry = gpu_find(name);
     CUlaunchConfig config = {GRID, stream, NULL, 0};
     bool of_thread = strstr(name, "_ptsz"); /* in such a call, no stream is the thread's own */
@@ -70,7 +95,7 @@ static CUresult launch(const char *name)
     if (strncmp(name, "cuLaunchKernel", 14) == 0)
         return ENTRY(cuLaunchKernel)(function, GRID, where, parameters, NULL);
     if (strcmp(name, "cuLaunchCooperativeKernelMultiDevice") == 0)
-        return launch_on_devices();
+        return launch_on_cards(1);
     if (strncmp(name, "cuLaunchCooperativeKernel", 25) == 0)
         return ENTRY(cuLaunchCooperativeKernel)(function, GRID, where, parameters);
     if (strncmp(name, "cuGraphLaunch", 13) == 0)
