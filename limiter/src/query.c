@@ -6,7 +6,8 @@
  * The driver needs microseconds to say what is free on the card, and of the answer only this is its own. So the agent
  * looks once a second and puts into the page how much the slice could hold if it took all of that: what the slice
  * itself takes and gives back does not change it. While that figure is fresh no driver is asked for more than
- * whether the call is a valid one; without an agent the driver is asked for the rest.
+ * whether the call is a valid one; without an agent the driver is asked for the rest. That a kernel failed earlier,
+ * which the driver may say at any call, shows at the next that works or waits.
  */
 #include <string.h>
 
