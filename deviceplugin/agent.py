@@ -18,6 +18,7 @@ from deviceplugin import slots
 from deviceplugin.appetite import Activity, Appetite
 from deviceplugin.auditor import MS, Auditor, Key, renewed
 from deviceplugin.glance import Counters, Glance
+from deviceplugin.lease import with_lease
 from deviceplugin.overlap import Overlap
 from limiter import layout, writer
 from limiter.identity import Identity
@@ -139,6 +140,7 @@ class Agent:
         for index, control in enumerate(wanted.devices):
             key = (one.path, index)
             device = with_turn(control, self._turns.get(key, slots.Turn()), now)
+            device = with_lease(device, one.identity.lease, now)
             devices.append(self._auditor.figures.onto(device, key, now))
         wanted = replace(wanted, devices=tuple(devices))
         if wanted != page:

@@ -1,4 +1,4 @@
-"""`weir set`: changes what a running slice was promised, if that fits beside the others.
+"""`weir set`: changes what a running slice is promised, if that fits beside the others, or leases it less.
 
 It writes slice.json and nothing else; the agent is the control page's one writer, and is rung to write it
 now. Where no agent lives (a program left in the background) this process stands for the office itself, as
@@ -18,9 +18,12 @@ import click
 from deviceplugin.admission import admission, admit, room
 from deviceplugin.agent import Agent, promised
 from deviceplugin.cards import check_name, memory_of
+from deviceplugin.lease import obeys, parse_lease
 from deviceplugin.office import Office, open_bell, ring
 from deviceplugin.options import frame_option, parse_frame
-from limiter.identity import Identity, Share, rewrite
+from limiter import layout
+from limiter.identity import Identity, Lease, Share, rewrite
+from limiter.pages import ControlPage
 from limiter.slices import Observation, observe, observe_one, slices_root
 from weir.errors import HostError, UsageError
 from weir.nvml import Gpu, Nvml
@@ -42,10 +45,13 @@ class Change:
     policy: str | None = None
     priority: int | None = None
     frame_ms: int | None = None
+    lease_s: int | None = None  # the limits are a lease's, for so many seconds
 
 
 def changed(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Identity:
     """The slice as it is to be. `gpus`: its cards. Raises UsageError."""
+    if change.lease_s is not None:
+        return replace(identity, lease=_lease(identity, change, gpus))
     devices = tuple(_share(share, change, gpu) for share, gpu in zip(identity.devices, gpus, strict=True))
     return replace(
         identity,
@@ -54,6 +60,27 @@ def changed(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Identity
         priority=identity.priority if change.priority is None else change.priority,
         frame_ms=identity.frame_ms if change.frame_ms is None else change.frame_ms,
     )
+
+
+def _lease(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Lease:
+    """The lease that is asked for: what is not named it does not lower."""
+    asked = f"{change.lease_s}s"
+    if change.policy or change.priority is not None or change.frame_ms is not None:
+        raise UsageError("--lease", asked, "with --memory and --cores only")
+    if change.memory is None and change.cores is None:
+        if change.lease_s:
+            raise UsageError("--lease", asked, "say what to lower, as --cores 10")
+        return Lease()
+    return Lease(
+        time.monotonic_ns() + (change.lease_s or 0) * 10**9,
+        None if change.memory is None else _leased_memory(identity.devices[0], change.memory, gpus),
+        layout.FULL_CORES if change.cores is None else parse_cores("--cores", change.cores),
+    )
+
+
+def _leased_memory(share: Share, text: str, gpus: Sequence[Gpu]) -> int:
+    smallest = min(gpus, key=lambda gpu: gpu.capacity)
+    return memory_of(text, share.context_bytes, smallest) + share.context_bytes
 
 
 def _share(share: Share, change: Change, gpu: Gpu) -> Share:
@@ -91,12 +118,13 @@ def change_slice(box: Path, nvml: Nvml, name: str, change: Change) -> tuple[Path
             raise HostError(f"{missing[0]}: this card of the slice does not answer")
         cards = [gpus[share.uuid] for share in found.identity.devices]
         wanted = changed(found.identity, change, cards)
-        refuse_less_than_held(found, wanted)
-        others = observe(box)
-        admit(
-            [_more(new, old) for new, old in zip(wanted.devices, found.identity.devices, strict=True)],
-            [room(gpu, nvml.reading(gpu.uuid).memory_used, others, leaving=path) for gpu in cards],
-        )
+        if change.lease_s is None:  # a lease only lowers, and what is held stays
+            refuse_less_than_held(found, wanted)
+            others = observe(box)
+            admit(
+                [_more(new, old) for new, old in zip(wanted.devices, found.identity.devices, strict=True)],
+                [room(gpu, nvml.reading(gpu.uuid).memory_used, others, leaving=path) for gpu in cards],
+            )
         rewrite(path, wanted)
     return path, wanted
 
@@ -108,6 +136,11 @@ def _more(new: Share, old: Share) -> Share:
     return replace(new, memory_bytes=memory, guarantee_bp=cores)
 
 
+def in_force(page: ControlPage, wanted: Identity, now: int) -> bool:
+    """Whether a control page says what the slice was promised, and its lease."""
+    return promised(page, wanted) == page and all(obeys(card, wanted, now) for card in page.devices)
+
+
 def await_page(path: Path, wanted: Identity, now: Callable[[], float] = time.monotonic) -> None:
     """Return when the control page carries the promise. Raises HostError where no agent writes it."""
     end = now() + _PATIENCE
@@ -115,7 +148,7 @@ def await_page(path: Path, wanted: Identity, now: Callable[[], float] = time.mon
         found = observe_one(path, processes=False)
         if found is None:
             return  # ended meanwhile
-        if found.control and promised(found.control, wanted) == found.control:
+        if found.control and in_force(found.control, wanted, time.monotonic_ns()):
             return
         time.sleep(_LOOK)
     raise HostError(f"{path}: written down, but no agent put it into force within {_PATIENCE:.0f} s")
@@ -128,6 +161,11 @@ def await_page(path: Path, wanted: Identity, now: Callable[[], float] = time.mon
 @click.option("--policy", type=click.Choice(["fixed", "burst"]), help="As for weir run.")
 @click.option("--priority", type=click.IntRange(0, 1), help="As for weir run.")
 @frame_option
+@click.option(
+    "--lease",
+    metavar="TIME",
+    help="For so long, as 30s or 5m, --memory and --cores lower its limits and no more; 0 ends that.",
+)
 @box_options
 def set_slice(
     name: str,
@@ -136,11 +174,12 @@ def set_slice(
     policy: str | None,
     priority: int | None,
     frame: str | None,
+    lease: str | None,
     simulate: str | None,
     root: Path | None,
 ) -> None:
     """Change what the running slice NAME may use; in force when the command ends."""
-    change = Change(memory, cores, policy, priority, parse_frame(frame))
+    change = Change(memory, cores, policy, priority, parse_frame(frame), parse_lease(lease))
     if change == Change():
         raise UsageError("NAME", name, "say what to change, as --cores 50 (weir set --help)")
     check_name(name)

@@ -40,6 +40,15 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Lease:
+    """Limits of each card that hold until `deadline` (CLOCK_MONOTONIC, ns) where they are smaller."""
+
+    deadline: int = 0
+    memory_bytes: int | None = None
+    cores_bp: int = layout.FULL_CORES
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """Who a slice is for. `generation` is minted at each start; `created` is Unix time."""
 
@@ -55,6 +64,7 @@ class Identity:
     priority: int = 1  # 0 goes before 1 where both want time that nobody was promised
     frame_ms: int = 0  # the longest frame of time slots that it agrees to; 0: any
     unaccounted: str = "count"  # or "refuse": calls whose memory cannot be accounted for
+    lease: Lease = Lease()
 
 
 def load_identity(path: Path) -> Identity:
@@ -72,7 +82,8 @@ def _identity(data: Any) -> Identity:
     if not isinstance(data, dict):
         raise ValueError("not an object")
     devices = tuple(Share(**share) for share in data.pop("devices"))
-    identity = Identity(devices=devices, **data)
+    lease = Lease(**data.pop("lease", {}))
+    identity = Identity(devices=devices, lease=lease, **data)
     for name in ("name", "namespace", "pod", "container", "pod_uid", "policy", "unaccounted"):
         _check(name, _is_text(getattr(identity, name)))
     _check("generation", _counts(identity.generation, (1 << 64) - 1))
@@ -80,6 +91,8 @@ def _identity(data: Any) -> Identity:
     _check("policy", identity.policy.upper() in layout.Policy.__members__)
     _check("priority", _counts(identity.priority, 1))
     _check("frame_ms", _counts(identity.frame_ms, MAX_FRAME_MS))
+    _check("lease", _counts(lease.deadline, _LATEST * 10**9) and _counts(lease.cores_bp, layout.FULL_CORES))
+    _check("lease", lease.memory_bytes is None or _counts(lease.memory_bytes, (1 << 63) - 1))
     for share in devices:
         _check("uuid", _is_text(share.uuid))
         uuid_bytes(share.uuid)

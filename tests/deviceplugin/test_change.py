@@ -54,6 +54,13 @@ REFUSED = {
     "less memory than it holds": (["--memory", "1GiB"], 2, "at least the 1.5 GiB that the slice holds"),
     "no cores": (["--cores", "0"], 2, "--cores: 0: not allowed"),
     "a frame nobody can keep": (["--frame", "1"], 2, "whole milliseconds from 5 to 200"),
+    "a lease of a year": (
+        ["--lease", "8760h", "--cores", "10"],
+        2,
+        "--lease: 8760h: not allowed; 0, or a time",
+    ),
+    "a lease of nothing": (["--lease", "30s"], 2, "say what to lower"),
+    "a lease of a policy": (["--lease", "30s", "--policy", "burst"], 2, "with --memory and --cores only"),
     "nothing": ([], 2, "say what to change"),
 }
 
@@ -102,5 +109,54 @@ def test_a_running_program_feels_a_change_at_once(box):
     assert box.eventually(lambda: stats.exists() and read_stats(stats).devices[0].launches > 20)
     assert launched(stats, 0.5) < 0.3
     assert change(box, "alice", "--cores", "90").returncode == 0
+    time.sleep(0.1)
+    assert launched(stats, 0.5) > 0.5
+
+
+def core_limit(box, name):
+    return box.slices()[name].control.devices[0].core_limit_at(time.monotonic_ns())
+
+
+def test_a_lease_lowers_limits_and_ends_by_itself(box):
+    begin(
+        box,
+        "--name",
+        "alice",
+        "--memory",
+        "4GiB",
+        "--cores",
+        "30",
+        code="context(); check(allocate(1 << 31))",
+    )
+    before = box.slices()["alice"].identity
+    assert change(box, "alice", "--lease", "3s", "--cores", "10", "--memory", "2GiB").returncode == 0
+    device = box.slices()["alice"].control.devices[0]
+    now = device.lease_deadline - 1
+    assert (device.core_limit, device.memory_limit) == (3000, 4 * GIB)
+    assert (device.core_limit_at(now), device.memory_limit_at(now)) == (1000, 2 * GIB)
+    assert box.slices()["alice"].identity.devices == before.devices
+    assert box.eventually(lambda: core_limit(box, "alice") == 3000)
+    device = box.slices()["alice"].control.devices[0]
+    assert device.memory_limit_at(time.monotonic_ns()) == 4 * GIB
+
+
+def test_a_lease_can_be_ended_and_never_gives_more(box):
+    begin(box, "--name", "alice", "--memory", "4GiB", "--cores", "30")
+    assert change(box, "alice", "--lease", "1h", "--cores", "10").returncode == 0
+    assert core_limit(box, "alice") == 1000
+    assert change(box, "alice", "--lease", "0").returncode == 0
+    assert core_limit(box, "alice") == 3000
+    assert change(box, "alice", "--lease", "1h", "--cores", "90").returncode == 0
+    assert core_limit(box, "alice") == 3000
+
+
+def test_a_running_program_feels_a_lease_at_once(box):
+    box.start("--name", "alice", "--cores", "90", *LOAD, "--seconds", "30")
+    stats = box.box / "slices/alice/rw/stats"
+    assert box.eventually(lambda: stats.exists() and read_stats(stats).devices[0].launches > 20)
+    assert change(box, "alice", "--lease", "5m", "--cores", "10").returncode == 0
+    time.sleep(0.1)
+    assert launched(stats, 0.5) < 0.3
+    assert change(box, "alice", "--lease", "0").returncode == 0
     time.sleep(0.1)
     assert launched(stats, 0.5) > 0.5

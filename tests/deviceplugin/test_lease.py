@@ -1,0 +1,70 @@
+"""What a lease makes of a card's control fields, beside a time slot's cap."""
+
+from dataclasses import replace
+
+import pytest
+
+from deviceplugin.agent import with_turn
+from deviceplugin.lease import obeys, parse_lease, with_lease
+from deviceplugin.slots import Turn
+from limiter import layout
+from limiter.identity import Identity, Lease, Share
+from limiter.pages import ControlDevice
+from tests.deviceplugin.fakes import GIB, UUIDS
+from weir.errors import UsageError
+
+NOW = 10**12
+SECOND = 10**9
+MINUTE = Lease(NOW + 60 * SECOND, GIB, 1000)
+HELD = ControlDevice(b"x" * 16, memory_limit=4 * GIB, core_limit=3000)
+FREE = replace(HELD, core_limit=layout.FULL_CORES)
+SLOT = Turn(frame=20_000_000, length=8_000_000, share=4000)
+
+
+def in_force(control, at):
+    return control.memory_limit_at(at) // GIB, control.core_limit_at(at)
+
+
+@pytest.mark.parametrize(
+    ("control", "turn", "lease", "now", "at_its_end"),
+    [
+        (HELD, Turn(), MINUTE, (1, 1000), (4, 3000)),
+        (HELD, Turn(), replace(MINUTE, memory_bytes=None), (4, 1000), (4, 3000)),
+        (HELD, Turn(), replace(MINUTE, cores_bp=5000), (1, 3000), (4, 3000)),
+        (HELD, Turn(), Lease(NOW, GIB, 1000), (4, 3000), (4, 3000)),
+        (HELD, replace(SLOT, share=6000), MINUTE, (1, 1000), (4, 3000)),
+        (FREE, SLOT, MINUTE, (1, 1000), (4, 10_000)),
+        (FREE, SLOT, replace(MINUTE, cores_bp=5000), (1, 4000), (4, 10_000)),
+        (FREE, SLOT, Lease(), (4, 4000), (4, 10_000)),
+    ],
+    ids=["both", "cores", "no more cores", "ended", "a loan", "a slot's cap", "a lower cap", "a slot alone"],
+)
+def test_the_lowest_limit_is_in_force_until_the_deadline(control, turn, lease, now, at_its_end):
+    fields = with_lease(with_turn(control, turn, NOW), lease, NOW)
+    assert in_force(fields, NOW) == now
+    assert in_force(fields, fields.lease_deadline) == at_its_end
+    share = Share(UUIDS[0], 0, 4 * GIB, control.core_limit)
+    assert obeys(fields, Identity("a", 1, 0.0, (share,), lease=lease), NOW)
+
+
+def test_a_page_that_does_not_say_it_yet_does_not_obey():
+    identity = Identity("a", 1, 0.0, (Share(UUIDS[0], 0, 4 * GIB, 3000),), lease=MINUTE)
+    assert not obeys(HELD, identity, NOW)
+    ended = replace(identity, lease=Lease())
+    assert not obeys(with_lease(HELD, MINUTE, NOW), ended, NOW)
+
+
+def test_while_a_slot_caps_too_the_deadline_is_the_slot_s():
+    fields = with_lease(with_turn(FREE, SLOT, NOW), MINUTE, NOW)
+    assert fields.lease_deadline < NOW + 2 * SECOND
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(None, None), ("0", 0), ("30", 30), ("5m", 300), ("1h", 3600)])
+def test_times_are_read(text, seconds):
+    assert parse_lease(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-1", "61m", "2h", "3601", "1.5m", "1d", "forever"])
+def test_other_times_are_refused(text):
+    with pytest.raises(UsageError, match="0, or a time up to 1h"):
+        parse_lease(text)
