@@ -29,11 +29,16 @@ Shown = Mapping[str, Mapping[int, int]]  # bytes of each process on each card
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CardRoom:
     """A card's bytes, and those that a slice would hold if it took all that is free on it."""
 
     total: int
     room: int
+
+    def onto(self, control: ControlDevice, now: int) -> ControlDevice:
+        """The control fields with it, from which the limiter answers memory queries."""
+        deadline = renewed(control.card_deadline, now, CARD_LIFE)
+        return replace(control, card_total=self.total, card_room=self.room, card_deadline=deadline)
 
 
 @dataclass
@@ -42,7 +47,7 @@ class Figures:
 
     unaccounted: dict[Key, int] = field(default_factory=dict)
     contexts: dict[Key, int] = field(default_factory=dict)
-    rooms: dict[Key, Room] = field(default_factory=dict)
+    rooms: dict[Key, CardRoom] = field(default_factory=dict)
 
     def onto(self, control: ControlDevice, key: Key, now: int) -> ControlDevice:
         """The control fields with bytes unaccounted for, what a context costs, and what the card has left."""
@@ -51,12 +56,7 @@ class Figures:
         if key in self.unaccounted:
             lasting = renewed(lasting, now, UNACCOUNTED_LIFE) if excess else 0
         if room := self.rooms.get(key):
-            control = replace(
-                control,
-                card_total=room.total,
-                card_room=room.room,
-                card_deadline=renewed(control.card_deadline, now, CARD_LIFE),
-            )
+            control = room.onto(control, now)
         return replace(
             control,
             unaccounted=excess,
@@ -93,7 +93,7 @@ class Auditor:
         told = self._tell(shown, found)
         excess: dict[Key, int] = {}
         costs: dict[Key, int] = {}
-        rooms: dict[Key, Room] = {}
+        rooms: dict[Key, CardRoom] = {}
         for one in found:
             earlier = before.get(one.path)
             if one.identity is None or one.control is None or one.stats is None or earlier is None:
@@ -101,7 +101,7 @@ class Auditor:
             for index, share in enumerate(one.identity.devices):
                 if gpu := gpus.get(share.uuid):
                     room = free[gpu.uuid] + reconcile.most_used(earlier, one.stats, index)
-                    rooms[one.path, index] = Room(gpu.capacity, room)
+                    rooms[one.path, index] = CardRoom(gpu.capacity, room)
                 held, beside = _parts(shown.get(share.uuid, {}), told, str(one.path))
                 excess[one.path, index] = reconcile.unaccounted(earlier, one.stats, index, held) + beside
                 charge = one.control.devices[index].context_bytes

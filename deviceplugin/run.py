@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -18,12 +18,14 @@ import click
 from deviceplugin import child
 from deviceplugin.admission import admission, admit, room
 from deviceplugin.agent import Agent
+from deviceplugin.auditor import CardRoom
 from deviceplugin.cards import Wanted, check_name, choose, default_name, shares
 from deviceplugin.contexts import context_bytes
 from deviceplugin.office import Office
 from deviceplugin.options import frame_option, parse_frame
 from limiter import library_path
 from limiter.identity import Identity
+from limiter.pages import ControlPage
 from limiter.slices import create, first_control, observe, observe_one, remove, slices_root, sweep
 from weir.errors import HostError, UsageError
 from weir.nvml import Gpu, Nvml
@@ -68,7 +70,8 @@ def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, terms: Terms) -
             who = "a slice of this name lives" if taken.state in ("live", "orphan") else taken.problem
             raise UsageError("--name", name, f"{who}; give another name")
         found = observe(box)
-        rooms = {gpu.uuid: room(gpu, nvml.reading(gpu.uuid).memory_used, found) for gpu in gpus}
+        used = {gpu.uuid: nvml.reading(gpu.uuid).memory_used for gpu in gpus}
+        rooms = {gpu.uuid: room(gpu, used[gpu.uuid], found) for gpu in gpus}
         chosen = choose(wanted.gpu, gpus, {uuid: left.memory for uuid, left in rooms.items()})
         asked = shares(wanted, chosen)
         admit(asked, [rooms[gpu.uuid] for gpu in chosen])
@@ -83,10 +86,18 @@ def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, terms: Terms) -
             frame_ms=terms.frame_ms,
             unaccounted=terms.unaccounted,
         )
-        contexts = [context_bytes(gpu.name) for gpu in chosen]
-        control = first_control(identity, [gpu.capacity for gpu in chosen], contexts)
-        path, lock = create(box, identity, control)
+        path, lock = create(box, identity, _first_control(identity, chosen, used))
     return Slice(path, chosen, lock)
+
+
+def _first_control(identity: Identity, gpus: Sequence[Gpu], used: Mapping[str, int]) -> ControlPage:
+    """The page that a slice of these cards starts with, of which NVML says how many bytes are used."""
+    contexts = [context_bytes(gpu.name) for gpu in gpus]
+    control = first_control(identity, [gpu.capacity for gpu in gpus], contexts)
+    rooms = [CardRoom(gpu.capacity, max(0, gpu.capacity - used[gpu.uuid])) for gpu in gpus]
+    now = time.monotonic_ns()
+    devices = (room.onto(card, now) for room, card in zip(rooms, control.devices, strict=True))
+    return replace(control, devices=tuple(devices))
 
 
 def program_environment(environment: Mapping[str, str], made: Slice, library: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 
 from exporter.slices import SlicesCollector
 from limiter.pages import read_control
+from simgpu.machines import simulate
 from tests.deviceplugin.conftest import WEIR
 from tests.deviceplugin.programs import MIB, WAIT, program
 
@@ -30,6 +31,32 @@ REFUSED = "weir: cuCtxSetLimit: refused: the memory it takes cannot be accounted
 def test_memory_that_cannot_be_accounted_for(box, options, answer, said):
     result = box.run(*options, *program(PENDING_LAUNCHES))
     assert (result.returncode, result.stdout, result.stderr) == (0, answer, said)
+
+
+ANSWERS = "context()\nfor line in sys.stdin: say(memory()[0] >> 20)"
+FILLS = f"context(); check(allocate(100 << 30)); {WAIT}"
+
+
+def test_what_is_free_follows_the_card_when_somebody_outside_fills_it(box):
+    asks = box.start("--name", "alice", "--memory", "60GiB", *program(ANSWERS))
+    first = free_mib(asks)
+    control = box.slices()["alice"].control.devices[0]
+    assert control.card_total == control.card_room  # from the start, before any audit
+    assert first == (60 << 10) - 518
+    environment = {**box.environment, **simulate("h200").environment}
+    with subprocess.Popen(
+        program(FILLS)[1:], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as outside:
+        assert outside.stdout.readline() == "ready\n"
+        assert box.eventually(lambda: free_mib(asks) == 143_155 - (100 << 10) - 2 * 518)
+        outside.communicate()
+    assert box.eventually(lambda: free_mib(asks) == first)
+
+
+def free_mib(asks):
+    asks.stdin.write("?\n")
+    asks.stdin.flush()
+    return int(asks.stdout.readline())
 
 
 def test_what_was_let_through_is_told_by_doctor_and_metrics(box):
