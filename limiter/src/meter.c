@@ -102,14 +102,18 @@ static struct batch *batch_take(struct meter *meter)
     return batch;
 }
 
-/* Launches that passed between two batches, while somebody else held the meter: charged as estimated. One that
- * is put back only now stays counted: a counter that goes back would read as a restart. */
+/* Launches that passed between two batches, while somebody else held the meter: charged as estimated. One that is
+ * put back after it was counted here stays in the ticket as one less: the next takes its place. */
 static void settle_strays(struct meter *meter, struct lane *lane, uint64_t now)
 {
-    uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
-    int64_t launches = (int64_t)ticket >> TICKET_BITS, used = -ticket_left(ticket);
-    if (launches <= 0 || used <= 0)
-        return;
+    uint64_t ticket = atomic_load_explicit(&lane->ticket, memory_order_relaxed);
+    int64_t launches, used;
+    do {
+        launches = (int64_t)ticket >> TICKET_BITS;
+        used = -ticket_left(ticket);
+        if (launches <= 0 || used <= 0)
+            return;
+    } while (!atomic_compare_exchange_weak(&lane->ticket, &ticket, TICKET_ZERO));
     meter_charge(meter, used, lane->limit, now);
     atomic_fetch_add_explicit(&meter->stats->gpu_time, (uint64_t)used, memory_order_relaxed);
     atomic_fetch_add_explicit(&meter->stats->launches, (uint64_t)launches, memory_order_relaxed);
