@@ -29,6 +29,8 @@ _CHARGED = {
     "physical memory, once for each handle; the host's is free": "cuMemCreate",
     "keeps physical memory while it is mapped": "cuMemMap cuMemUnmap",
     "a reference to physical memory": "cuMemRelease cuMemRetainAllocationHandle",
+    "physical memory stays charged while a descriptor of it is open anywhere": "cuMemExportToShareableHandle",
+    "another process's physical memory, unless one of the same slice pays": "cuMemImportFromShareableHandle",
     "a context": "cuDevicePrimaryCtxRetain cuCtxCreate cuGLCtxCreate cuVDPAUCtxCreate",
     "the primary context, of which it is a part": "cuGreenCtxCreate cuCtxFromGreenCtx",
     "gives the context back, and all that was taken in it": "cuDevicePrimaryCtxRelease "
@@ -49,7 +51,6 @@ _CHARGED = {
 _SHARED = {
     "another process's buffer": "cuIpcOpenMemHandle",
     "another API's memory": "cuImportExternalMemory",
-    "another process's physical memory": "cuMemImportFromShareableHandle",
     "another process's pool": "cuMemPoolImportFromShareableHandle cuMemPoolImportPointer",
     "an object that spans several cards": "cuMulticastCreate",
     "all that a checkpointed process held, on another card": "cuCheckpointProcessRestore",

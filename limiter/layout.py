@@ -31,6 +31,9 @@ WORD_SEQUENCE_MASK = 0x3FFFF
 KINDS = 8
 APIS = 8
 
+SHARED_OFFSET = 1 << 48  # of the locks on what a slot's process lends to siblings
+SHARED_NUMBERS = 1 << 32
+
 
 class Policy(IntEnum):
     """What happens to time that a slice does not use."""
@@ -199,7 +202,8 @@ class SlotDevice(LittleEndianStructure):
     _fields_ = (
         ("used", c_uint64),
         ("kind_bytes", c_uint64 * KINDS),
-        ("reserved", c_uint64 * 7),
+        ("lent", c_uint64),
+        ("reserved", c_uint64 * 6),
     )
 
 

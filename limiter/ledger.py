@@ -51,6 +51,7 @@ class Held:
 
     used: int
     kind_bytes: tuple[int, ...]
+    lent: int = 0  # of `used`: what others of the slice may hold too
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,11 @@ class Shape:
         """Offset of a slot, whose first byte carries its lock."""
         return self.header + self.devices * self.device_stride + index * self.slot_stride
 
+    @staticmethod
+    def shared(index: int) -> int:
+        """Offset of the locks of those who hold what a slot's process pays for."""
+        return layout.SHARED_OFFSET + index * layout.SHARED_NUMBERS
+
     @property
     def size(self) -> int:
         """Bytes of the whole page."""
@@ -128,9 +134,9 @@ def read(descriptor: int, shape: Shape) -> Books:
     return books
 
 
-def alive(descriptor: int, offset: int) -> bool:
-    """Whether somebody holds the lock on the byte at `offset`."""
-    request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
+def alive(descriptor: int, offset: int, length: int = 1) -> bool:
+    """Whether somebody holds a lock on the bytes at `offset`."""
+    request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, length, 0)
     answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request)
     return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
@@ -146,8 +152,9 @@ def _books(descriptor: int, shape: Shape, data: bytes) -> Books:
             living.append(process)
             continue
         dead += 1
+        guests = alive(descriptor, shape.shared(index), layout.SHARED_NUMBERS)
         for device, held in enumerate(process.devices):
-            left_behind[device] += held.used
+            left_behind[device] += held.used - (held.lent if guests else 0)
     used = tuple(max(0, word.total - left) for word, left in zip(words, left_behind, strict=True))
     return Books(used, tuple(living), dead)
 
@@ -171,7 +178,8 @@ def _process(shape: Shape, data: bytes, index: int, words: list[Word]) -> Proces
             if intent.device == device
         )
         used = min(max(0, own.total + pending), _MAX_BYTES)
-        held.append(Held(used, tuple(size if size <= _MAX_BYTES else 0 for size in one.kind_bytes)))
+        kinds = tuple(size if size <= _MAX_BYTES else 0 for size in one.kind_bytes)
+        held.append(Held(used, kinds, min(one.lent, used)))
     return Process(index, slot.pid, min(slot.attached, 2**63 - 1), tuple(held))
 
 

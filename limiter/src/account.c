@@ -8,6 +8,7 @@
 
 #include "internal.h"
 #include "ledger.h"
+#include "physical.h"
 #include "pools.h"
 
 static bool take(const struct weir_slice *slice, uint32_t device, enum weir_kind kind, uint64_t bytes)
@@ -30,6 +31,7 @@ bool weir_try_charge(int device, enum weir_kind kind, uint64_t bytes)
     if (take(slice, (uint32_t)device, kind, bytes))
         return true;
     weir_pools_trim();
+    weir_physical_refresh();
     weir_reap(slice);
     return take(slice, (uint32_t)device, kind, bytes);
 }

@@ -77,6 +77,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuMemMap, cuMemMap, OPTIONAL)                                                                          \
     X(cuMemUnmap, cuMemUnmap, OPTIONAL)                                                                      \
     X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, OPTIONAL)                                    \
+    X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, OPTIONAL)                                  \
+    X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, OPTIONAL)                              \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, REQUIRED)                                          \
     X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, OPTIONAL)                                        \
     X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease_v2, OPTIONAL)                                  \
@@ -162,6 +164,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGraphGetNodes, cuGraphGetNodes, OPTIONAL)                                                            \
     X(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, OPTIONAL)                                  \
     X(cuGraphNodeGetType, cuGraphNodeGetType, OPTIONAL)                                                      \
+    X(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle, OPTIONAL)              \
     X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, OPTIONAL)                                                \
     X(cuStreamGetCtx, cuStreamGetCtx, OPTIONAL)                                                              \
     X(cuStreamGetCtx_ptsz, cuStreamGetCtx, OPTIONAL)                                                         \

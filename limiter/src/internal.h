@@ -73,6 +73,16 @@ void weir_held_add(uint32_t device, enum weir_kind kind, int64_t bytes);
 /* Charges all of it to a page that has replaced the one it was charged to. */
 void weir_held_charge(const struct weir_slice *slice, uint32_t slot);
 
+/* ---- locks on the stats page (slots.c), owned by an open file description ---- */
+
+bool weir_lock_range(int fd, uint64_t start, uint64_t length, short type);
+/* Keeps all locks of `fd` until it is unmapped or this process ends, and no longer; NULL: it cannot. */
+void *weir_keep_locks(int fd);
+static inline uint64_t weir_shared_offset(uint32_t slot)
+{
+    return WEIR_SHARED_OFFSET + slot * WEIR_SHARED_NUMBERS;
+}
+
 /* ---- locks and forks ---- */
 
 void weir_lock(pthread_mutex_t *lock, sigset_t *before);
@@ -88,7 +98,7 @@ void weir_slice_forget_slots(void);
  * are empty where nothing was ever charged.
  */
 #define WEIR_LARGE_TABLES(X) X(objects) X(blocks) X(arrays)
-#define WEIR_SMALL_TABLES(X) X(held) X(pools) X(contexts) X(devices)
+#define WEIR_SMALL_TABLES(X) X(held) X(pools) X(contexts) X(devices) X(physical)
 #define WEIR_DECLARE_FORGET(table) void weir_##table##_forget(void);
 WEIR_LARGE_TABLES(WEIR_DECLARE_FORGET)
 WEIR_SMALL_TABLES(WEIR_DECLARE_FORGET)

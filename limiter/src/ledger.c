@@ -277,13 +277,15 @@ static void finish(const struct weir_slice *slice, uint32_t slot, uint32_t index
     release(&op);
 }
 
-void weir_ledger_recover(const struct weir_slice *slice, uint32_t slot)
+void weir_ledger_recover(const struct weir_slice *slice, uint32_t slot, bool lent)
 {
     for (uint32_t index = 0; index < WEIR_INTENTS; index++)
         finish(slice, slot, index);
     for (uint32_t device = 0; device < slice->device_count; device++) {
         struct weir_slot_device *held = weir_slot_device(slice, slot, device);
         uint64_t units = atomic_load(&held->used) >> WEIR_WORD_SUM_SHIFT;
+        uint64_t kept = lent ? atomic_load(&held->lent) / WEIR_UNIT : 0;
+        units = units > kept ? units - kept : 0;
         struct operation op = {.slice = slice, .slot = slot, .device = device, .units = -(int64_t)units};
         if (units && claim_intent(&op, REAPER_INTENT)) {
             name_operation(&op, REAPER_INTENT);
@@ -291,5 +293,7 @@ void weir_ledger_recover(const struct weir_slice *slice, uint32_t slot)
         }
         for (uint32_t kind = 0; kind < WEIR_KINDS; kind++)
             atomic_store(&held->kind_bytes[kind], 0);
+        if (!lent)
+            atomic_store(&held->lent, 0);
     }
 }

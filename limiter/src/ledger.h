@@ -31,9 +31,9 @@ void weir_ledger_give(const struct weir_slice *slice, uint32_t slot, uint32_t de
 uint64_t weir_ledger_used(const struct weir_slice *slice, uint32_t device);
 
 /*
- * Finishes what a dead process left half-done and gives back all it held. Only for the holder of the slot's
- * lock. May itself be killed anywhere and repeated.
+ * Finishes what a dead process left half-done and gives back what it held; `lent`: but for what it had lent. Only for
+ * the holder of the slot's lock. May itself be killed anywhere and repeated.
  */
-void weir_ledger_recover(const struct weir_slice *slice, uint32_t slot);
+void weir_ledger_recover(const struct weir_slice *slice, uint32_t slot, bool lent);
 
 #endif

@@ -173,7 +173,13 @@ struct weir_intent { /* one ledger operation under way */
 
 enum weir_slot_state { WEIR_SLOT_FREE = 0, WEIR_SLOT_ATTACHED = 1 };
 
-/* A slot is alive while somebody holds the open-file-description lock on the byte at its own offset. */
+/*
+ * A slot is alive while somebody holds the open-file-description lock on the byte at its own offset. What its process
+ * lends to siblings has numbers, and whoever holds one of these things holds the lock on the byte for its number, far
+ * beyond the end of the file: WEIR_SHARED_OFFSET + slot * WEIR_SHARED_NUMBERS + number.
+ */
+#define WEIR_SHARED_OFFSET (UINT64_C(1) << 48)
+#define WEIR_SHARED_NUMBERS (UINT64_C(1) << 32)
 struct weir_slot_header {
     _Atomic uint32_t state; /* enum weir_slot_state */
     uint32_t pid;           /* in the process's own PID namespace */
@@ -185,7 +191,8 @@ struct weir_slot_header {
 struct weir_slot_device { /* follows the slot header, once for each device */
     _Atomic uint64_t used; /* tagged word: this process's part of the device's sum */
     _Atomic uint64_t kind_bytes[WEIR_KINDS];
-    uint64_t reserved[7];
+    _Atomic uint64_t lent; /* bytes of `used` that siblings may hold too: given back once none does (shares.h) */
+    uint64_t reserved[6];
 };
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "account.h"
 #include "ledger.h"
+#include "physical.h"
 #include "pools.h"
 
 #define REAP_NS UINT64_C(100000000) /* questions look no more often for what the dead held */
@@ -33,13 +34,15 @@ static uint64_t beyond(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* What the dead held is free already: nobody has to run out of memory first. */
+/* What the dead held, and what siblings have let go, is free already: nobody has to run out of memory first. */
 static void reap(const struct weir_slice *slice, uint64_t now)
 {
     static _Atomic uint64_t next;
     uint64_t due = atomic_load_explicit(&next, memory_order_relaxed);
-    if (now >= due && atomic_compare_exchange_strong(&next, &due, now + REAP_NS))
-        weir_reap(slice);
+    if (now < due || !atomic_compare_exchange_strong(&next, &due, now + REAP_NS))
+        return;
+    weir_reap(slice);
+    weir_physical_refresh();
 }
 
 /* The control fields of a card that has a limit; false: the card's own answer stands. */

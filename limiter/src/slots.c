@@ -29,36 +29,48 @@
 static _Atomic bool ever_claimed;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
 
-static bool lock_slot(const struct weir_slice *slice, int fd, uint32_t slot, short type)
+bool weir_lock_range(int fd, uint64_t start, uint64_t length, short type)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
-    lock.l_start = (off_t)weir_slot_offset(slice, slot);
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+    lock.l_start = (off_t)start;
+    lock.l_len = (off_t)length;
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* For the holder of the slot's lock: whatever a dead process left in it goes back. */
-static bool clean(const struct weir_slice *slice, uint32_t slot)
+static bool lock_slot(const struct weir_slice *slice, int fd, uint32_t slot, short type)
+{
+    return weir_lock_range(fd, weir_slot_offset(slice, slot), 1, type);
+}
+
+/*
+ * For the holder of the slot's lock: whatever a dead process left in it goes back, but for what it had lent to
+ * siblings that live. True: the slot is free.
+ */
+static bool clean(const struct weir_slice *slice, int fd, uint32_t slot)
 {
     struct weir_slot_header *header = weir_slot_header(slice, slot);
     if (atomic_load(&header->state) == WEIR_SLOT_FREE)
-        return false;
-    weir_ledger_recover(slice, slot);
-    atomic_store(&header->state, WEIR_SLOT_FREE);
-    atomic_fetch_add(&slice->stats->reaped, 1);
-    return true;
+        return true;
+    bool alone = weir_lock_range(fd, weir_shared_offset(slot), WEIR_SHARED_NUMBERS, F_WRLCK);
+    weir_ledger_recover(slice, slot, !alone);
+    if (alone) {
+        atomic_store(&header->state, WEIR_SLOT_FREE);
+        atomic_fetch_add(&slice->stats->reaped, 1);
+        weir_lock_range(fd, weir_shared_offset(slot), WEIR_SHARED_NUMBERS, F_UNLCK);
+    }
+    return alone;
 }
 
-/* Keeps the lock on `fd` for as long as this process lives, and no longer. */
-static bool keep_alive(int fd)
+void *weir_keep_locks(int fd)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *lease = mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0);
     if (lease == MAP_FAILED)
-        return false;
+        return NULL;
     if (madvise(lease, page, MADV_DONTFORK) == 0)
-        return true;
+        return lease;
     munmap(lease, page);
-    return false;
+    return NULL;
 }
 
 static int claim_on(const struct weir_slice *slice, int fd)
@@ -66,8 +78,11 @@ static int claim_on(const struct weir_slice *slice, int fd)
     for (uint32_t slot = 0; slot < slice->slot_count; slot++) {
         if (!lock_slot(slice, fd, slot, F_WRLCK))
             continue;
-        clean(slice, slot);
-        if (!keep_alive(fd))
+        if (!clean(slice, fd, slot)) {
+            lock_slot(slice, fd, slot, F_UNLCK);
+            continue;
+        }
+        if (!weir_keep_locks(fd))
             return WEIR_NO_SLOT;
         struct weir_slot_header *header = weir_slot_header(slice, slot);
         header->pid = (uint32_t)getpid();
@@ -196,7 +211,7 @@ bool weir_reap(const struct weir_slice *slice)
             break; /* opened only where there is somebody else: most slices hold one process */
         if (!lock_slot(slice, fd, slot, F_WRLCK))
             continue; /* alive */
-        found |= clean(slice, slot);
+        found |= clean(slice, fd, slot);
         lock_slot(slice, fd, slot, F_UNLCK);
     }
     if (fd >= 0)

@@ -25,9 +25,6 @@
     X(cuImportExternalMemory, cuImportExternalMemory, OPTIONAL,                                              \
       (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description),                       \
       (memory, description))                                                                                 \
-    X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, OPTIONAL,                              \
-      (CUmemGenericAllocationHandle *handle, void *shared, CUmemAllocationHandleType type),                  \
-      (handle, shared, type))                                                                                \
     X(cuMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle, OPTIONAL,                      \
       (CUmemoryPool *pool, void *shared, CUmemAllocationHandleType type, unsigned long long flags),          \
       (pool, shared, type, flags))                                                                           \

@@ -72,6 +72,8 @@ def constant(name, directory):
         "INTENTS",
         "UNIT",
         "KINDS",
+        "SHARED_OFFSET",
+        "SHARED_NUMBERS",
         "WORD_SUM_SHIFT",
         "WORD_INTENT_SHIFT",
         "WORD_INTENT_MASK",

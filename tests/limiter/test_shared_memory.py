@@ -1,0 +1,203 @@
+"""Memory that crosses processes is paid for once in a slice, and by every slice that holds it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from limiter.pages import ControlDevice
+
+from .conftest import CONTEXT, LIMIT, MIB, Machine, MakeSlice, Slice
+
+BIG = 64 * MIB
+REST = LIMIT - 2 * CONTEXT
+OUT_OF_MEMORY = 2
+
+
+class Sharer:
+    """A process that shares memory with others, line by line (programs/shared_client.c)."""
+
+    def __init__(
+        self, machine: Machine, slice_: Slice | None, ends: tuple[socket.socket, socket.socket]
+    ) -> None:
+        numbers = [end.fileno() for end in ends]
+        self.process = subprocess.Popen(
+            [machine.compile_program("shared_client"), *map(str, numbers)],
+            env=machine.inside(slice_),
+            pass_fds=numbers,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.ask("open") == 0
+
+    def ask(self, line: str) -> int:
+        """The result of one line."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def do(self, *lines: str) -> None:
+        """All of them, which succeed."""
+        assert [self.ask(line) for line in lines] == [0] * len(lines), lines
+
+    def end(self, *, kill: bool = False) -> None:
+        if kill:
+            self.process.kill()
+        self.process.communicate(timeout=30)
+
+
+Start = Callable[[Slice | None], Sharer]
+
+
+@pytest.fixture
+def start(machine: Machine) -> Iterator[Start]:
+    """Starts sharers that can reach each other."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    started: list[Sharer] = []
+
+    def one(slice_: Slice | None) -> Sharer:
+        started.append(Sharer(machine, slice_, ends))
+        return started[-1]
+
+    yield one
+    for sharer in started:
+        sharer.end(kill=True)
+    for end in ends:
+        end.close()
+
+
+def used(slice_: Slice) -> int:
+    """MiB that are charged beyond contexts, of which each living process has one."""
+    card = slice_.stats.devices[0]
+    return (card.used - len(slice_.stats.processes) * CONTEXT) // MIB
+
+
+def make_another(machine: Machine, make_slice: MakeSlice) -> Slice:
+    """Another slice of the same card."""
+    card = ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT)
+    return make_slice(card, name="other")
+
+
+def lend(payer: Sharer, guest: Sharer) -> None:
+    """The payer's handle 0 and descriptor 1; the guest's descriptor 0 and handle 1."""
+    payer.do(f"create:{BIG}", "export:0", "send:1")
+    guest.do("recv", "import:0")
+
+
+class TestDescriptors:
+    """cuMemExportToShareableHandle and cuMemImportFromShareableHandle."""
+
+    def test_a_slice_pays_once_for_what_two_of_its_processes_hold(self, start: Start, slice_: Slice) -> None:
+        payer, guest = start(slice_), start(slice_)
+        lend(payer, guest)
+        guest.do("map:1")
+        assert used(slice_) == 64
+
+    def test_it_pays_as_long_as_the_guest_holds_it(self, start: Start, slice_: Slice) -> None:
+        payer, guest = start(slice_), start(slice_)
+        lend(payer, guest)
+        guest.do("shut:0", "map:1", "release:1")
+        payer.do("shut:1", "release:0")
+        assert payer.ask(f"alloc:{REST}") == OUT_OF_MEMORY
+        assert used(slice_) == 64
+        guest.do("unmap:1")
+        assert payer.ask(f"alloc:{REST}") == 0
+
+    def test_it_pays_while_only_a_descriptor_keeps_it(self, start: Start, slice_: Slice) -> None:
+        payer, other = start(slice_), start(slice_)
+        payer.do(f"create:{BIG}", "export:0", "release:0", "send:1", "shut:1")
+        other.do("recv")
+        assert payer.ask(f"alloc:{REST}") == OUT_OF_MEMORY
+        other.do("shut:0")
+        assert payer.ask(f"alloc:{REST}") == 0
+
+    def test_it_pays_when_the_payer_is_dead(self, start: Start, slice_: Slice) -> None:
+        payer, guest = start(slice_), start(slice_)
+        payer.do("alloc:100000000")
+        payer.do(f"create:{BIG}", "export:1", "send:2")
+        guest.do("recv", "import:0", "shut:0")
+        payer.end(kill=True)
+        assert guest.ask(f"alloc:{REST + CONTEXT}") == OUT_OF_MEMORY
+        assert slice_.stats.devices[0].used == CONTEXT + BIG  # the rest of what the payer held is back
+        assert guest.ask(f"alloc:{REST + CONTEXT - BIG}") == 0
+        guest.do("release:1", f"alloc:{BIG}")
+
+    def test_no_process_of_a_slice_can_hold_more_than_its_limit(self, start: Start, slice_: Slice) -> None:
+        slice_.update(memory_limit=2 * CONTEXT + 200 * MIB)
+        payer, guest = start(slice_), start(slice_)
+        answers = []
+        for number in range(0, 10, 2):
+            answers.append(payer.ask(f"create:{BIG}"))
+            if answers[-1]:
+                break
+            payer.do(f"export:{number}", f"send:{number + 1}", f"shut:{number + 1}", f"release:{number}")
+            guest.do("recv", f"import:{number}", f"shut:{number}")
+        assert answers == [0, 0, 0, OUT_OF_MEMORY]
+        assert slice_.stats.devices[0].peak_bytes <= 2 * CONTEXT + 200 * MIB
+
+    def test_what_comes_back_to_its_maker_is_paid_once(self, start: Start, slice_: Slice) -> None:
+        sharer = start(slice_)
+        sharer.do(f"create:{BIG}", "export:0", "import:1", "release:0")
+        assert used(slice_) == 64
+        sharer.do("shut:1", "release:2")
+        assert used(slice_) == 0
+
+    def test_it_can_come_back_after_nothing_else_held_it(self, start: Start, slice_: Slice) -> None:
+        sharer = start(slice_)
+        sharer.do(f"create:{BIG}", "export:0", "release:0", "import:1", "shut:1")
+        assert used(slice_) == 64
+        sharer.do("release:2")
+        assert used(slice_) == 0
+
+    def test_a_guest_lends_it_on(self, start: Start, slice_: Slice) -> None:
+        payer, guest, third = start(slice_), start(slice_), start(slice_)
+        lend(payer, guest)
+        guest.do("export:1", "send:2", "shut:0", "shut:2", "release:1")
+        third.do("recv", "import:0", "shut:0")
+        payer.do("shut:1", "release:0")
+        assert used(slice_) == 64
+        assert payer.ask(f"alloc:{LIMIT - 3 * CONTEXT}") == OUT_OF_MEMORY
+        third.do("release:1")
+        assert payer.ask(f"alloc:{LIMIT - 3 * CONTEXT}") == 0
+
+    def test_another_slice_pays_too(
+        self, machine: Machine, make_slice: MakeSlice, start: Start, slice_: Slice
+    ) -> None:
+        other = make_another(machine, make_slice)
+        payer, stranger = start(slice_), start(other)
+        lend(payer, stranger)
+        assert (used(slice_), used(other)) == (64, 64)
+        payer.do("shut:1", "release:0")
+        stranger.do("shut:0", "release:1")
+        assert payer.ask(f"alloc:{LIMIT - CONTEXT}") == 0
+        assert used(other) == 0
+
+    def test_of_memory_whose_size_nobody_says_what_is_mapped_is_paid(
+        self, start: Start, slice_: Slice
+    ) -> None:
+        outsider, guest = start(None), start(slice_)
+        lend(outsider, guest)
+        guest.do("map:1")
+        assert used(slice_) == 64
+        guest.do("unmap:1")
+        assert used(slice_) == 0
+        guest.do(f"alloc:{LIMIT - CONTEXT}")
+        assert guest.ask("map:1") == OUT_OF_MEMORY
+
+    def test_another_slice_is_refused_what_does_not_fit(
+        self, machine: Machine, make_slice: MakeSlice, start: Start, slice_: Slice
+    ) -> None:
+        other = make_another(machine, make_slice)
+        other.update(memory_limit=CONTEXT + 32 * MIB)
+        payer, stranger = start(slice_), start(other)
+        payer.do(f"create:{BIG}", "export:0", "send:1")
+        stranger.do("recv")
+        assert stranger.ask("import:0") == OUT_OF_MEMORY
+        card = other.stats.devices[0]
+        assert (card.used, card.denied_limit) == (CONTEXT, 1)
