@@ -44,19 +44,27 @@ def pacer(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture(scope="session")
 def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Compiles `programs/NAME.c`, with sources of the limiter if named, once a session for each output."""
+    """Compiles `programs/NAME.c`, with sources of the limiter if named, once a session for each output.
+
+    What is loaded into the tests' own process cannot be `sanitized`: a sanitizer is there from the start.
+    """
     directory = tmp_path_factory.mktemp("programs")
     done: set[Path] = set()
 
     def compile_one(
-        name: str, *, output: str = "", sources: Sequence[str] = (), flags: Sequence[str] = ()
+        name: str,
+        *,
+        output: str = "",
+        sources: Sequence[str] = (),
+        flags: Sequence[str] = (),
+        sanitized: bool = True,
     ) -> Path:
         target = directory / (output or name)
         if target not in done:
             target.parent.mkdir(exist_ok=True)
             includes = [f"-isystem{path}" for path in hatch_build.include_directories()]
             command = [*hatch_build.compiler(), *hatch_build.COMMON, "-Werror", "-pthread", f"-I{SOURCES}"]
-            command += variant.flags(variant.SANITIZER)
+            command += variant.flags(variant.SANITIZER if sanitized else "")
             command += [*includes, "-o", str(target), str(PROGRAMS / f"{name}.c")]
             command += [str(SOURCES / source) for source in sources]
             result = subprocess.run([*command, *flags, "-ldl"], capture_output=True, text=True, check=False)
