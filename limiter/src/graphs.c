@@ -13,6 +13,7 @@
 #include "graphs.h"
 
 #include "account.h"
+#include "memory.h"
 #include "unaccounted.h"
 
 static _Atomic bool allocating; /* there was ever an allocation node */
@@ -116,8 +117,8 @@ static CUresult instantiated(CUresult result, const CUgraphExec *ready, struct w
 {
     use->ready = object;
     weir_graph_end(use, result);
-    if (result == CUDA_SUCCESS && object->size && !weir_object_put(WEIR_TAG_GRAPH, (uintptr_t)*ready, object))
-        weir_count_error(WEIR_NO_DEVICE);
+    if (result == CUDA_SUCCESS && object->size)
+        weir_keep(WEIR_TAG_GRAPH, (uintptr_t)*ready, object);
     return result;
 }
 
@@ -156,8 +157,8 @@ CUresult cuGraphExecDestroy(CUgraphExec graph)
     struct weir_object object;
     bool known = !weir_inside && weir_object_take(WEIR_TAG_GRAPH, (uintptr_t)graph, &object);
     CUresult result = WEIR_CALL(cuGraphExecDestroy, graph);
-    if (known && result != CUDA_SUCCESS && !weir_object_put(WEIR_TAG_GRAPH, (uintptr_t)graph, &object))
-        weir_count_error(WEIR_NO_DEVICE);
+    if (known && result != CUDA_SUCCESS)
+        weir_keep(WEIR_TAG_GRAPH, (uintptr_t)graph, &object);
     return result;
 }
 
