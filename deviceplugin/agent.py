@@ -96,8 +96,8 @@ class Agent:
 
     def _tenants(self, one: Observation, now: int) -> Iterator[tuple[str, slots.Tenant[Key]]]:
         """What each of a slice's cards knows it as."""
-        if one.identity is None or one.stats is None:
-            return
+        if one.identity is None or one.stats is None or one.identity.backend != "weir":
+            return  # what the driver holds takes no turns
         for index, (share, stats) in enumerate(zip(one.identity.devices, one.stats.devices, strict=True)):
             key = (one.path, index)
             longest = stats.longest_kernel
@@ -155,7 +155,7 @@ def promised(page: ControlPage, identity: Identity) -> ControlPage:
         replace(
             control,
             memory_limit=control.memory_limit if share.promised_bytes is None else share.promised_bytes,
-            core_limit=share.cores_bp,
+            core_limit=identity.paced_bp(share),
             core_guarantee=share.guarantee_bp,
         )
         for control, share in pairs

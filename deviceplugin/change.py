@@ -52,6 +52,8 @@ def changed(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Identity
     """The slice as it is to be. `gpus`: its cards. Raises UsageError."""
     if change.lease_s is not None:
         return replace(identity, lease=_lease(identity, change, gpus))
+    if identity.backend != "weir":
+        refuse_what_is_fixed(change)
     devices = tuple(_share(share, change, gpu) for share, gpu in zip(identity.devices, gpus, strict=True))
     return replace(
         identity,
@@ -60,6 +62,19 @@ def changed(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Identity
         priority=identity.priority if change.priority is None else change.priority,
         frame_ms=identity.frame_ms if change.frame_ms is None else change.frame_ms,
     )
+
+
+def refuse_what_is_fixed(change: Change) -> None:
+    """Raise where the driver was told at the program's start, and cannot be told again."""
+    for option, value in (
+        ("--memory", change.memory),
+        ("--cores", change.cores),
+        ("--policy", change.policy),
+        ("--priority", change.priority),
+        ("--frame", change.frame_ms),
+    ):
+        if value is not None:
+            raise UsageError(option, value, "nothing: MPS holds this slice to what it was started with")
 
 
 def _lease(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Lease:

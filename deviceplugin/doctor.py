@@ -32,6 +32,7 @@ def examine(simulate: str | None, box: Path, driver: Callable[[str | None], Nvml
         nvml = driver(simulate)
         found += findings.cards(nvml)
         found += [findings.outsiders(nvml, box), findings.pid_namespace(simulate is not None)]
+        found.append(findings.kernel_limits(nvml))
     except UsageError:
         raise
     except NoGpuError as error:
@@ -40,7 +41,7 @@ def examine(simulate: str | None, box: Path, driver: Callable[[str | None], Nvml
         found.append(
             Finding("driver", FAIL, f"{type(error).__name__}: {error}", "look at dmesg for the driver")
         )
-    return [*found, findings.mps(os.environ), *findings.slices(box)]
+    return [*found, findings.mps_daemon(os.environ), *findings.slices(box)]
 
 
 def enforced(found: Sequence[Finding]) -> list[str]:

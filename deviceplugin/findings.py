@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deviceplugin import reconcile
+from deviceplugin import dmem, mps, reconcile
 from limiter import layout, library_path
 from limiter.belonging import Origin, read_origin, tell
 from limiter.pages import StatsPage
@@ -29,7 +29,6 @@ from weir.units import format_bytes
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 _LOAD_SECONDS = 10
-_MPS_PIPES = Path("/tmp/nvidia-mps")  # noqa: S108 -- the path that NVIDIA's MPS daemon uses by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +143,34 @@ def pid_namespace(simulated: bool, namespace: Path = Path("/proc/self/ns/pid")) 
     )
 
 
-def mps(environment: Mapping[str, str], pipes: Path = _MPS_PIPES) -> Finding:
+def mps_daemon(environment: Mapping[str, str]) -> Finding:
     """Whether an MPS daemon serves this user's programs."""
-    where = Path(environment.get("CUDA_MPS_PIPE_DIRECTORY") or pipes)
-    if not (where / "control").exists():
-        return Finding("MPS", OK, "no daemon")
+    pipes = mps.pipe_directory(environment)
+    if not mps.daemon_lives(pipes):
+        return Finding("MPS", OK, f"no daemon at {pipes}")
     return Finding(
         "MPS",
         NOTE,
-        f"a daemon answers at {where}: programs run at once, and each is charged for the time of all",
-        "stop it (echo quit | nvidia-cuda-mps-control) for exact shares",
+        f"a daemon lives at {pipes}: programs of all slices are its clients, one client's fault "
+        "ends all, and its server shows as a program without the limiter",
+        "weir run --backend mps lets it hold a share of multiprocessors; "
+        "stop it (echo quit | nvidia-cuda-mps-control) if nobody wants it",
+    )
+
+
+def kernel_limits(nvml: Nvml, root: Path = dmem.CGROUPS) -> Finding:
+    """Whether the kernel could hold the cards' memory."""
+    found = dmem.regions(root)
+    if found is None:
+        return Finding("kernel memory limits", OK, "no dmem controller here, so none are used")
+    named = [name for gpu in nvml.gpus() for name in dmem.of_card(found, gpu.pci_bus_id)]
+    if not named:
+        return Finding("kernel memory limits", OK, "dmem is there, but knows no card of these: not used")
+    return Finding(
+        "kernel memory limits",
+        NOTE,
+        f"dmem knows {', '.join(named)}: not used by weir run",
+        "a dmem.max that you set holds as well, for all of a cgroup together",
     )
 
 

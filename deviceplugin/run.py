@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from deviceplugin import child
+from deviceplugin import child, mps
 from deviceplugin.admission import admission, admit, room
 from deviceplugin.agent import Agent
 from deviceplugin.auditor import CardRoom
@@ -24,7 +24,7 @@ from deviceplugin.contexts import context_bytes
 from deviceplugin.office import Office
 from deviceplugin.options import frame_option, parse_frame
 from limiter import library_path
-from limiter.identity import Identity
+from limiter.identity import BACKENDS, Identity
 from limiter.pages import ControlPage
 from limiter.slices import create, first_control, observe, observe_one, remove, slices_root, sweep
 from weir.errors import HostError, UsageError
@@ -44,13 +44,15 @@ class Terms:
     priority: int = 1
     frame_ms: int = 0
     unaccounted: str = "count"
+    backend: str = "weir"
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice that was made: its directory, its cards, and the descriptor that holds its lock."""
+    """A slice that was made: its directory, who it is, its cards, and the descriptor that holds its lock."""
 
     path: Path
+    identity: Identity
     gpus: tuple[Gpu, ...]
     lock: int
 
@@ -85,9 +87,10 @@ def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, terms: Terms) -
             priority=terms.priority,
             frame_ms=terms.frame_ms,
             unaccounted=terms.unaccounted,
+            backend=terms.backend,
         )
         path, lock = create(box, identity, _first_control(identity, chosen, used))
-    return Slice(path, chosen, lock)
+    return Slice(path, identity, chosen, lock)
 
 
 def _first_control(identity: Identity, gpus: Sequence[Gpu], used: Mapping[str, int]) -> ControlPage:
@@ -103,8 +106,10 @@ def _first_control(identity: Identity, gpus: Sequence[Gpu], used: Mapping[str, i
 def program_environment(environment: Mapping[str, str], made: Slice, library: Path) -> dict[str, str]:
     """What the command gets: the limiter before other preloads, its slice, its cards and no others."""
     preloads = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part]
+    client = mps.client_environment(environment, made.identity) if made.identity.backend == "mps" else {}
     return {
         **environment,
+        **client,
         "LD_PRELOAD": ":".join(dict.fromkeys([str(library), *preloads])),
         "WEIR_SLICE_DIR": str(made.path),
         "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in made.gpus),
@@ -122,6 +127,20 @@ def supervise(box: Path, nvml: Nvml, made: Slice, start: Callable[[Mapping[str, 
         if left is None or left.stats is None or not left.stats.processes:
             remove(made.path)
         os.close(made.lock)
+
+
+def held_by(backend: str, terms: Terms, environment: Mapping[str, str], simulate: str | None) -> Terms:
+    """The terms with the backend that `--backend` stands for. Raises UsageError for what MPS has not got."""
+    if backend != "mps":
+        return replace(terms, backend="weir")  # also `auto`: only this one holds a share of time
+    mps.require_daemon(environment, simulate)
+    if terms.policy != "fixed":
+        raise UsageError("--policy", terms.policy, "fixed with --backend mps, which lends nothing")
+    if terms.priority != 1:
+        raise UsageError("--priority", terms.priority, "1 with --backend mps, where nobody waits for a turn")
+    if terms.frame_ms:
+        raise UsageError("--frame", terms.frame_ms, "none with --backend mps, which has no time slots")
+    return replace(terms, backend="mps")
 
 
 def refuse_nesting(environment: Mapping[str, str]) -> None:
@@ -170,6 +189,14 @@ def refuse_nesting(environment: Mapping[str, str]) -> None:
     show_default=True,
     help="Calls that take memory which cannot be accounted for: count them, or refuse them.",
 )
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", *BACKENDS]),
+    default="auto",
+    show_default=True,
+    help="Who holds --cores: weir, or the MPS daemon that you started (a share of multiprocessors, not of "
+    "time; measured all the same). auto: weir.",
+)
 @box_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -184,6 +211,7 @@ def run(
     frame: str | None,
     context_counts: str,
     unaccounted: str,
+    backend: str,
     simulate: str | None,
     root: Path | None,
     command: tuple[str, ...],
@@ -196,6 +224,7 @@ def run(
     file = child.resolve(command[0], os.environ.get("PATH", os.defpath))
     library_path()
     terms = Terms(policy, priority, parse_frame(frame) or 0, unaccounted)
+    terms = held_by(backend, terms, os.environ, simulate)
     nvml = open_nvml(simulate)
     wanted = Wanted(memory, cores, gpu, context_counts)
     check(wanted, nvml.gpus())

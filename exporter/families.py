@@ -15,8 +15,12 @@ SLICE_LABELS = ("namespace", "pod", "container", "gpu_uuid", "slice")
 CONTAINER_LABELS = ("namespace", "pod", "container")
 
 
+def _identity(container: Container) -> tuple[str, ...]:
+    return (container.pod_uid, str(container.generation), container.policy, container.backend)
+
+
 def _slice_info(state: SliceState) -> Iterable[Sample]:
-    return (((state.container.pod_uid, str(state.container.generation), state.container.policy), 1),)
+    return ((_identity(state.container), 1),)
 
 
 def _denied(state: SliceState) -> Iterable[Sample]:
@@ -47,10 +51,10 @@ SLICE_FAMILIES: tuple[Family[SliceState], ...] = (
     Family(
         "weir_info",
         "gauge",
-        "A slice; the row to join identity on.",
+        "A slice; the row to join identity on. backend: who holds its share of the card, weir or mps.",
         "slices",
         _slice_info,
-        ("pod_uid", "generation", "policy"),
+        ("pod_uid", "generation", "policy", "backend"),
     ),
     gauge(
         "weir_memory_used_bytes",

@@ -34,6 +34,7 @@ def _slice(state: SliceState) -> dict[str, Any]:
         "generation": str(container.generation),  # 64 bits: more than a JSON number keeps everywhere
         "started": container.started,
         "policy": container.policy,
+        "backend": container.backend,
         "gpu_uuid": claims.gpu_uuid,
         "slice": claims.index,
         "limit": {"memory_bytes": claims.memory_limit, "sm_ratio": claims.core_limit},

@@ -83,6 +83,7 @@ def _container(one: Observation, now: Now) -> Container | None:
         generation=identity.generation,
         started=identity.created,
         policy=identity.policy,
+        backend=identity.backend,
         slices=_slices(identity, control, stats, now),
         priority=identity.priority,
         path=str(one.path),

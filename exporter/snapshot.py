@@ -74,6 +74,7 @@ class Container:
     heartbeat: float | None = None  # Unix time
     reaped: int = 0  # slots taken back from dead processes
     priority: int = 1
+    backend: str = "weir"  # who holds its share of the card
     path: str = ""  # of its directory
     supervisor: int = 0  # process ID; 0: none lives
     unaccounted_calls: dict[str, int] = field(default_factory=dict)  # let through, by what they were for

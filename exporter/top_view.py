@@ -76,7 +76,7 @@ def _row(state: SliceState, bars: bool) -> list[RenderableType]:
     refused = counters.denied_limit + counters.denied_device + counters.denied_policy
     return [
         escape("/".join(part for part in state.container.key if part)),
-        "no cap" if claims.core_requested is None else _percent(claims.core_requested),
+        _asked(state),
         _percent(state.used_ratio),
         *([bar(state.used_ratio, claims.core_requested)] if bars else []),
         Text(format_bytes(state.in_use), style="bold red" if over else ""),
@@ -85,6 +85,13 @@ def _row(state: SliceState, bars: bool) -> list[RenderableType]:
         _percent(state.throttled_ratio),
         _processes(state),
     ]
+
+
+def _asked(state: SliceState) -> str:
+    """What was asked of the card: a share of its time, or by MPS of its multiprocessors."""
+    asked = state.claims.core_requested
+    unit = " SMs" if state.container.backend == "mps" else ""
+    return "no cap" if asked is None else f"{_percent(asked)}{unit}"
 
 
 def _processes(state: SliceState) -> Text:

@@ -17,6 +17,7 @@ from limiter.pages import CorruptPageError, uuid_bytes
 from weir.errors import HostError
 
 MAX_FRAME_MS = 200
+BACKENDS = ("weir", "mps")  # who holds the share of the card: the limiter, or the driver's MPS
 _MAX_IDENTITY = 64 << 10
 _LATEST = 1 << 40  # Unix time; far beyond any clock
 _MAX_INDEX = 1 << 16
@@ -65,6 +66,11 @@ class Identity:
     frame_ms: int = 0  # the longest frame of time slots that it agrees to; 0: any
     unaccounted: str = "count"  # or "refuse": calls whose memory cannot be accounted for
     lease: Lease = Lease()
+    backend: str = "weir"
+
+    def paced_bp(self, share: Share) -> int:
+        """What the limiter paces by: no cap where the driver holds the share, so that it only measures."""
+        return share.cores_bp if self.backend == "weir" else layout.FULL_CORES
 
 
 def load_identity(path: Path) -> Identity:
@@ -89,6 +95,7 @@ def _identity(data: Any) -> Identity:
     _check("generation", _counts(identity.generation, (1 << 64) - 1))
     _check("created", isinstance(identity.created, int | float) and 0 <= identity.created < _LATEST)
     _check("policy", identity.policy.upper() in layout.Policy.__members__)
+    _check("backend", identity.backend in BACKENDS)
     _check("priority", _counts(identity.priority, 1))
     _check("frame_ms", _counts(identity.frame_ms, MAX_FRAME_MS))
     _check("lease", _counts(lease.deadline, _LATEST * 10**9) and _counts(lease.cores_bp, layout.FULL_CORES))

@@ -100,7 +100,7 @@ def first_control(identity: Identity, capacities: Sequence[int], context_bytes: 
                 uuid=uuid_bytes(share.uuid),
                 memory_limit=capacity if share.promised_bytes is None else share.promised_bytes,
                 context_bytes=context,
-                core_limit=share.cores_bp,
+                core_limit=identity.paced_bp(share),
                 core_guarantee=share.guarantee_bp,
             )
             for share, capacity, context in zip(identity.devices, capacities, context_bytes, strict=True)

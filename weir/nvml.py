@@ -81,7 +81,7 @@ class Nvml(Protocol):
         """What this card says now."""
 
     def processes(self, uuid: str) -> list[GpuProcess]:
-        """Who holds memory on this card."""
+        """Who holds memory on this card, clients of an MPS server among them."""
 
     def utilization_by_process(self, uuid: str) -> dict[int, float]:
         """The part of the last second (0 to 1) that each process had a kernel on this card."""
@@ -153,7 +153,11 @@ class DriverNvml:
     def processes(self, uuid: str) -> list[GpuProcess]:
         n = self._nvml
         handle = self._handle(uuid)
-        found = {p.pid: p.usedGpuMemory or 0 for p in n.nvmlDeviceGetComputeRunningProcesses(handle)}
+        own = n.nvmlDeviceGetComputeRunningProcesses(handle)
+        clients = self._optional(n.nvmlDeviceGetMPSComputeRunningProcesses, handle) or []
+        found: dict[int, int] = {}
+        for process in (*own, *clients):  # who is in both lists is one process
+            found[process.pid] = max(found.get(process.pid, 0), process.usedGpuMemory or 0)
         return [GpuProcess(pid, used) for pid, used in found.items()]
 
     def utilization_by_process(self, uuid: str) -> dict[int, float]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from weir.nvml import Gpu, GpuProcess, GpuReading
 
@@ -12,6 +16,15 @@ UUIDS = [f"GPU-00010203-0405-0607-0809-0a0b0c0d0e{index:02x}" for index in range
 
 def gpu(index: int = 0, capacity: int = 100 * GIB, name: str = "NVIDIA H200") -> Gpu:
     return Gpu(index, UUIDS[index], name, f"00000000:{index:02x}:00.0", capacity)
+
+
+@contextmanager
+def listener(pipes: Path, kind: int = socket.SOCK_STREAM) -> Iterator[socket.socket]:
+    """A socket where an MPS daemon has its own; the path outlives it, as a dead daemon's does."""
+    with socket.socket(socket.AF_UNIX, kind) as control:
+        control.bind(str(pipes / "control"))
+        control.listen()
+        yield control
 
 
 @dataclass

@@ -37,9 +37,9 @@ class World:
     def new_agent(self):
         return Agent(self.root, self.nvml, lambda: self.now)
 
-    def slice(self, name, cores=10_000, policy="fixed"):
+    def slice(self, name, cores=10_000, policy="fixed", backend="weir"):
         share = Share(UUIDS[0], 0, GIB, cores, cores % 10_000)
-        identity = Identity(name, 7, 0.0, (share,), policy=policy)
+        identity = Identity(name, 7, 0.0, (share,), policy=policy, backend=backend)
         control = slices.first_control(identity, [100 * GIB], [512 * MIB])
         _, self.locks[name] = slices.create(self.root, identity, control)
         self.launches[name] = 0
@@ -92,6 +92,15 @@ def test_a_busy_pair_gets_slots_of_its_shares(world):
     assert (a.slot_length, b.slot_length) == (13_200_000, 6_600_000)
     assert a.slot_frame == b.slot_frame == 20 * MS
     assert a.slot_offset + a.slot_length < b.slot_offset
+
+
+def test_what_the_driver_holds_takes_no_turns_and_gives_none(world):
+    world.slice("a", 6000, backend="mps")
+    world.slice("b", 3000)
+    world.run(0.3, "a", "b")
+    assert not in_slot(world, "a")
+    assert not in_slot(world, "b")
+    assert world.device("a").core_limit_at(world.now) == layout.FULL_CORES
 
 
 def test_slots_go_when_the_neighbour_rests_and_come_back(world):

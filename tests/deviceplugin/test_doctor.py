@@ -9,7 +9,7 @@ from deviceplugin import findings
 from deviceplugin.doctor import enforced, examine
 from deviceplugin.findings import FAIL, NOTE, OK, Finding
 from tests.deviceplugin.conftest import WEIR
-from tests.deviceplugin.fakes import GIB, UUIDS, FakeNvml, gpu
+from tests.deviceplugin.fakes import GIB, UUIDS, FakeNvml, gpu, listener
 from weir.errors import NoGpuError, UsageError
 from weir.nvml import Gpu
 
@@ -81,10 +81,27 @@ def test_a_pid_namespace_of_its_own_is_noted_for_real_cards_only(tmp_path):
 
 
 def test_an_mps_daemon_is_noted(tmp_path):
-    assert findings.mps({}, pipes=tmp_path).state == OK
-    (tmp_path / "control").touch()
-    assert findings.mps({}, pipes=tmp_path).state == NOTE
-    assert findings.mps({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}).state == NOTE
+    here = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}
+    assert findings.mps_daemon(here).state == OK
+    with listener(tmp_path):
+        assert findings.mps_daemon(here).state == NOTE
+
+
+@pytest.mark.parametrize(
+    ("capacity", "state", "said"),
+    [
+        (None, OK, "no dmem controller"),
+        ("drm/0000:41:00.0/vram0 8514437120\n", OK, "knows no card of these"),
+        ("drm/0000:00:00.0/vram0 8514437120\n", NOTE, "drm/0000:00:00.0/vram0"),
+        ("nonsense\n", OK, "knows no card of these"),
+    ],
+    ids=["an older kernel", "another card's", "this card's", "not a region"],
+)
+def test_the_kernels_own_limits_are_named_where_they_are(tmp_path, capacity, state, said):
+    if capacity is not None:
+        (tmp_path / "dmem.capacity").write_text(capacity)
+    found = findings.kernel_limits(FakeNvml(), tmp_path)
+    assert (found.state, said in found.found) == (state, True)
 
 
 def a_file(root):

@@ -40,6 +40,11 @@ def test_a_slice_is_a_line_with_asked_given_and_memory():
         assert part in row, part
 
 
+def test_a_share_that_mps_holds_is_said_to_be_of_multiprocessors():
+    row = line(shown(snapshot(container("alice", backend="mps"))), "alice")
+    assert "60 % SMs" in row
+
+
 def test_a_card_has_a_line_with_utilisation_and_memory():
     card = line(shown(snapshot(container("alice"))), "GPU 0")
     assert "NVIDIA H200" in card
