@@ -30,6 +30,9 @@ _CHARGED = {
     "keeps physical memory while it is mapped": "cuMemMap cuMemUnmap",
     "a reference to physical memory": "cuMemRelease cuMemRetainAllocationHandle",
     "physical memory stays charged while a descriptor of it is open anywhere": "cuMemExportToShareableHandle",
+    "siblings find out by the handle who pays": "cuIpcGetMemHandle",
+    "another process's buffer, unless one of the same slice pays": "cuIpcOpenMemHandle",
+    "another process's stream-ordered memory": "cuMemPoolImportPointer",
     "another process's physical memory, unless one of the same slice pays": "cuMemImportFromShareableHandle",
     "a context": "cuDevicePrimaryCtxRetain cuCtxCreate cuGLCtxCreate cuVDPAUCtxCreate",
     "the primary context, of which it is a part": "cuGreenCtxCreate cuCtxFromGreenCtx",
@@ -49,9 +52,7 @@ _CHARGED = {
     "the stack, heap or print buffer of kernels, where raised": "cuCtxSetLimit",
 }
 _SHARED = {
-    "another process's buffer": "cuIpcOpenMemHandle",
     "another API's memory": "cuImportExternalMemory",
-    "another process's pool": "cuMemPoolImportFromShareableHandle cuMemPoolImportPointer",
     "an object that spans several cards": "cuMulticastCreate",
     "all that a checkpointed process held, on another card": "cuCheckpointProcessRestore",
 }

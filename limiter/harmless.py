@@ -129,9 +129,11 @@ FAMILIES = (
     ),
     _family(
         "Handles for others",
-        "Memory that is given away stays charged to its maker; who opens a handle is counted there.",
+        "Memory that is given away stays charged to its maker. A pool that is opened gives nothing by "
+        "itself; its pointers are charged.",
         """cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle cuMemExportToShareableHandle
-        cuMemGetHandleForAddressRange cuMemPoolExportPointer cuMemPoolExportToShareableHandle""",
+        cuMemGetHandleForAddressRange cuMemPoolExportPointer cuMemPoolExportToShareableHandle
+        cuMemPoolImportFromShareableHandle""",
     ),
     _family(
         "Parts of what is counted",

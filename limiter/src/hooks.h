@@ -79,6 +79,11 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, OPTIONAL)                                    \
     X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, OPTIONAL)                                  \
     X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, OPTIONAL)                              \
+    X(cuIpcGetMemHandle, cuIpcGetMemHandle, OPTIONAL)                                                        \
+    X(cuIpcOpenMemHandle, cuIpcOpenMemHandle, OPTIONAL)                                                      \
+    X(cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, OPTIONAL)                                                   \
+    X(cuIpcCloseMemHandle, cuIpcCloseMemHandle, OPTIONAL)                                                    \
+    X(cuMemPoolImportPointer, cuMemPoolImportPointer, OPTIONAL)                                              \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, REQUIRED)                                          \
     X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, OPTIONAL)                                        \
     X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease_v2, OPTIONAL)                                  \
@@ -165,6 +170,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams, OPTIONAL)                                  \
     X(cuGraphNodeGetType, cuGraphNodeGetType, OPTIONAL)                                                      \
     X(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle, OPTIONAL)              \
+    X(cuMemGetAddressRange_v2, cuMemGetAddressRange_v2, OPTIONAL)                                            \
+    X(cuPointerGetAttribute, cuPointerGetAttribute, OPTIONAL)                                                \
     X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, OPTIONAL)                                                \
     X(cuStreamGetCtx, cuStreamGetCtx, OPTIONAL)                                                              \
     X(cuStreamGetCtx_ptsz, cuStreamGetCtx, OPTIONAL)                                                         \

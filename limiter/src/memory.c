@@ -10,6 +10,7 @@
 #include "memory.h"
 
 #include "account.h"
+#include "physical.h"
 #include "pools.h"
 
 #define PITCH_STEP 512 /* the widest row alignment among cards so far; the surplus is given back */
@@ -130,12 +131,19 @@ bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum w
 
 void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_object *object)
 {
+    uint32_t number = tag == WEIR_TAG_POINTER ? atomic_load(&object->refs) : 0;
+    if (number) { /* siblings may have it open still */
+        weir_physical_retire(number, pointer, object);
+        return;
+    }
     if (tag != WEIR_TAG_LIMIT)
         weir_count_free(object->device);
     if (tag == WEIR_TAG_POINTER)
         release(object, pointer);
     else if (tag == WEIR_TAG_POOL_POINTER)
         weir_pool_pointer_freed(object);
+    else if (tag == WEIR_TAG_IMPORT)
+        weir_import_gone(object);
     else if (tag == WEIR_TAG_ARRAY)
         weir_array_gone(object, object->charged != 0);
     else

@@ -20,6 +20,8 @@ bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum w
 /* After it: gives back what the pointer (or array, module, …) was charged; if the driver refused, keeps it. */
 CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, uint64_t pointer,
                          const struct weir_object *object);
+/* What was opened by its handle is closed. */
+void weir_import_gone(const struct weir_object *object);
 /* An array is gone; `freed`: and the page with it, if it is a small one. */
 void weir_array_gone(const struct weir_object *object, bool freed);
 /* A pointer, array or module is gone, freed or with its context. */

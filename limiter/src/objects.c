@@ -16,7 +16,8 @@
 #define FIRST_BITS 9 /* buckets of the first level: 512 */
 #define LEVELS 16    /* 512 · 2^15 buckets in the last: 268 million entries in all */
 #define FREE 0
-#define BUSY 16 /* tag 0, so no key */
+#define TAG_BITS 5
+#define BUSY (UINT64_C(1) << TAG_BITS) /* tag 0, so no key */
 
 struct entry {
     _Atomic uint64_t key;
@@ -28,7 +29,12 @@ static struct entry *_Atomic levels[LEVELS] = {first};
 
 static uint64_t key_of(enum weir_tag tag, uint64_t name)
 {
-    return name << 4 | tag; /* pointers have at most 57 bits, and handles are pointers or small numbers */
+    return name << TAG_BITS | tag; /* pointers have at most 57 bits, and handles are pointers or small numbers */
+}
+
+static enum weir_tag tag_of(uint64_t key)
+{
+    return (enum weir_tag)(key & ((1 << TAG_BITS) - 1));
 }
 
 static size_t level_size(int level)
@@ -133,9 +139,9 @@ struct weir_object *weir_object_find(enum weir_tag tag, uint64_t name)
 
 static bool ends_with_context(uint64_t key)
 {
-    enum weir_tag tag = (enum weir_tag)(key & 15);
+    enum weir_tag tag = tag_of(key);
     return tag == WEIR_TAG_POINTER || tag == WEIR_TAG_POOL_POINTER || tag == WEIR_TAG_ARRAY ||
-           tag == WEIR_TAG_MODULE || tag == WEIR_TAG_LIMIT;
+           tag == WEIR_TAG_MODULE || tag == WEIR_TAG_LIMIT || tag == WEIR_TAG_IMPORT;
 }
 
 void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t, const struct weir_object *))
@@ -148,7 +154,7 @@ void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t
             struct weir_object object;
             if (ends_with_context(key) && entries[i].object.context == context &&
                 take_entry(&entries[i], key, &object))
-                gone((enum weir_tag)(key & 15), key >> 4, &object);
+                gone(tag_of(key), key >> TAG_BITS, &object);
         }
     }
 }

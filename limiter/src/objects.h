@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum weir_tag {            /* what a name is; part of the key */
-    WEIR_TAG_POINTER = 1,  /* of cuMemAlloc and its kin; link unused */
+    WEIR_TAG_POINTER = 1,  /* of cuMemAlloc and its kin; refs: the number under which it is shared, or 0 */
     WEIR_TAG_POOL_POINTER, /* stream-ordered; link: the pool */
     WEIR_TAG_HANDLE,       /* cuMemCreate's; link: the physical memory's number */
     WEIR_TAG_PHYSICAL,     /* by number: memory that handles and mappings share */
@@ -26,6 +26,7 @@ enum weir_tag {            /* what a name is; part of the key */
     WEIR_TAG_PART,         /* the CUcontext of one; context: the primary one */
     WEIR_TAG_LIMIT,        /* by context and limit; size: of its first value */
     WEIR_TAG_SHARE,        /* of a physical memory's number: that it was shown to others (physical.c) */
+    WEIR_TAG_IMPORT,       /* a buffer opened by its handle; link: the lock of a guest (ipc.c) */
     WEIR_TAG_GRAPH         /* an executable graph; size: of its nodes, link: their cards, refs: see graphs.c */
 };
 

@@ -128,6 +128,7 @@ static void give_back(uint64_t number)
         return;
     end_share(number);
     if (object.kind == WEIR_KIND_BUFFER) {
+        atomic_store(&object.refs, 0); /* its number */
         weir_pointer_freed(WEIR_TAG_POINTER, object.link, &object);
         return;
     }
@@ -158,6 +159,14 @@ void weir_physical_drop(uint64_t number)
         give_back(number);
     else if (!linger(number))
         weir_count_error(WEIR_NO_DEVICE);
+}
+
+void weir_physical_retire(uint64_t number, uint64_t pointer, const struct weir_object *buffer)
+{
+    struct weir_object physical = *buffer;
+    physical.link = pointer;
+    if (weir_physical_put(number, &physical))
+        weir_physical_drop(number);
 }
 
 void weir_physical_refresh(void)

@@ -23,6 +23,9 @@ bool weir_physical_share(uint64_t number, const struct weir_object *physical, in
 /* The same for a handle of plain bytes. */
 bool weir_physical_name(uint64_t number, const struct weir_object *physical, const void *handle, size_t size);
 
+/* A buffer that has a number was freed here: gives it back once no sibling has it open. */
+void weir_physical_retire(uint64_t number, uint64_t pointer, const struct weir_object *buffer);
+
 /* Gives back what nobody holds any more. One load while nothing lingers. */
 void weir_physical_refresh(void);
 

@@ -18,18 +18,9 @@
 
 /* Memory from elsewhere that is not accounted for: counted, or refused as not supported. */
 #define WEIR_UNCOVERED_SHARED(X)                                                                             \
-    X(cuIpcOpenMemHandle, cuIpcOpenMemHandle, OPTIONAL,                                                      \
-      (CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags), (pointer, handle, flags))           \
-    X(cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, OPTIONAL,                                                   \
-      (CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags), (pointer, handle, flags))           \
     X(cuImportExternalMemory, cuImportExternalMemory, OPTIONAL,                                              \
       (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description),                       \
       (memory, description))                                                                                 \
-    X(cuMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle, OPTIONAL,                      \
-      (CUmemoryPool *pool, void *shared, CUmemAllocationHandleType type, unsigned long long flags),          \
-      (pool, shared, type, flags))                                                                           \
-    X(cuMemPoolImportPointer, cuMemPoolImportPointer, OPTIONAL,                                              \
-      (CUdeviceptr *pointer, CUmemoryPool pool, CUmemPoolPtrExportData *shared), (pointer, pool, shared))    \
     X(cuMulticastCreate, cuMulticastCreate, OPTIONAL,                                                        \
       (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *properties), (handle, properties))
 

@@ -201,3 +201,66 @@ class TestDescriptors:
         assert stranger.ask("import:0") == OUT_OF_MEMORY
         card = other.stats.devices[0]
         assert (card.used, card.denied_limit) == (CONTEXT, 1)
+
+
+class TestHandles:
+    """cuIpcGetMemHandle and cuIpcOpenMemHandle."""
+
+    @pytest.mark.parametrize("size", [BIG, 1000])
+    def test_a_slice_pays_once_for_what_two_of_its_processes_have_open(
+        self, start: Start, slice_: Slice, size: int
+    ) -> None:
+        payer, guest = start(slice_), start(slice_)
+        payer.do(f"alloc:{size}", "give:0")
+        guest.do("take")
+        assert used(slice_) == max(size // MIB, 2)
+        payer.do("free:0")
+        assert used(slice_) == max(size // MIB, 2)
+        assert payer.ask(f"alloc:{REST}") == OUT_OF_MEMORY
+        guest.do("close:0")
+        payer.do(f"alloc:{REST}")
+
+    def test_what_nobody_has_open_is_given_back_at_once(self, start: Start, slice_: Slice) -> None:
+        payer, guest = start(slice_), start(slice_)
+        payer.do(f"alloc:{BIG}", "give:0")
+        guest.do("take", "close:0")
+        payer.do("free:0")
+        assert used(slice_) == 0
+
+    def test_it_pays_when_the_payer_is_dead(self, start: Start, slice_: Slice) -> None:
+        payer, guest = start(slice_), start(slice_)
+        payer.do(f"alloc:{BIG}", "give:0", f"alloc:{BIG}")
+        guest.do("take")
+        payer.end(kill=True)
+        assert guest.ask(f"alloc:{REST + CONTEXT}") == OUT_OF_MEMORY
+        assert slice_.stats.devices[0].used == CONTEXT + BIG
+        guest.do("close:0", f"alloc:{REST + CONTEXT}")
+
+    def test_another_slice_pays_too_or_is_refused(
+        self, machine: Machine, make_slice: MakeSlice, start: Start, slice_: Slice
+    ) -> None:
+        other = make_another(machine, make_slice)
+        payer, stranger = start(slice_), start(other)
+        payer.do(f"alloc:{BIG}", "give:0", "give:0")
+        stranger.do("take")
+        assert used(other) == 64
+        stranger.do("close:0")
+        assert used(other) == 0
+        other.update(memory_limit=CONTEXT + 32 * MIB)
+        assert stranger.ask("take") == OUT_OF_MEMORY
+        assert other.stats.devices[0].used == CONTEXT
+
+    def test_what_is_opened_twice_is_paid_once(
+        self, machine: Machine, make_slice: MakeSlice, start: Start, slice_: Slice
+    ) -> None:
+        other = make_another(machine, make_slice)
+        payer, stranger = start(slice_), start(other)
+        payer.do(f"alloc:{BIG}", "give:0", "give:0")
+        stranger.do("take", "take")
+        assert used(other) == 64
+        stranger.do("close:0")
+        assert used(other) == 64
+        stranger.do("close:1")
+        assert used(other) == 0
+        assert stranger.ask("close:1") != 0  # and nothing is given back twice
+        assert other.stats.devices[0].used == CONTEXT
