@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from limiter.pages import ControlDevice
 
-from .conftest import CONTEXT, LIMIT, MIB, Machine, MakeSlice, Slice
+from .conftest import CONTEXT, LIMIT, MIB, ROOT, Machine, MakeSlice, Slice
 
 BIG = 64 * MIB
 REST = LIMIT - 2 * CONTEXT
@@ -264,3 +266,24 @@ class TestHandles:
         assert used(other) == 0
         assert stranger.ask("close:1") != 0  # and nothing is given back twice
         assert other.stats.devices[0].used == CONTEXT
+
+
+@pytest.mark.parametrize("way", ["descriptors", "imported", "opened"])
+def test_a_program_that_collects_what_others_let_go_of_is_held(
+    machine: Machine, slice_: Slice, way: str
+) -> None:
+    """The ways that are measured on a card."""
+    slice_.update(memory_limit=2 * CONTEXT + 200 * MIB)
+    result = subprocess.run(
+        [sys.executable, ROOT / "benchmarks/shared_ways.py", way],
+        env=machine.inside(slice_),
+        input="",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(result.stdout)
+    room = (
+        2 * CONTEXT if way != "opened" else 0
+    ) + 200 * MIB  # those that make no contexts have their room too
+    assert (told["refused"], told["taken"]) == ("CUDA_ERROR_OUT_OF_MEMORY", room // BIG * BIG)
