@@ -32,6 +32,7 @@ _CHARGED = {
     "physical memory stays charged while a descriptor of it is open anywhere": "cuMemExportToShareableHandle",
     "siblings find out by the handle who pays": "cuIpcGetMemHandle",
     "another process's buffer, unless one of the same slice pays": "cuIpcOpenMemHandle",
+    "another API's memory, by the size that is imported": "cuImportExternalMemory",
     "another process's stream-ordered memory": "cuMemPoolImportPointer",
     "another process's physical memory, unless one of the same slice pays": "cuMemImportFromShareableHandle",
     "a context": "cuDevicePrimaryCtxRetain cuCtxCreate cuGLCtxCreate cuVDPAUCtxCreate",
@@ -52,7 +53,6 @@ _CHARGED = {
     "the stack, heap or print buffer of kernels, where raised": "cuCtxSetLimit",
 }
 _SHARED = {
-    "another API's memory": "cuImportExternalMemory",
     "an object that spans several cards": "cuMulticastCreate",
     "all that a checkpointed process held, on another card": "cuCheckpointProcessRestore",
 }

@@ -84,6 +84,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, OPTIONAL)                                                   \
     X(cuIpcCloseMemHandle, cuIpcCloseMemHandle, OPTIONAL)                                                    \
     X(cuMemPoolImportPointer, cuMemPoolImportPointer, OPTIONAL)                                              \
+    X(cuImportExternalMemory, cuImportExternalMemory, OPTIONAL)                                              \
+    X(cuDestroyExternalMemory, cuDestroyExternalMemory, OPTIONAL)                                            \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, REQUIRED)                                          \
     X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, OPTIONAL)                                        \
     X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease_v2, OPTIONAL)                                  \

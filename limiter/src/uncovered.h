@@ -18,9 +18,6 @@
 
 /* Memory from elsewhere that is not accounted for: counted, or refused as not supported. */
 #define WEIR_UNCOVERED_SHARED(X)                                                                             \
-    X(cuImportExternalMemory, cuImportExternalMemory, OPTIONAL,                                              \
-      (CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *description),                       \
-      (memory, description))                                                                                 \
     X(cuMulticastCreate, cuMulticastCreate, OPTIONAL,                                                        \
       (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *properties), (handle, properties))
 

@@ -1,4 +1,4 @@
-"""Arrays and buffers of the first version are charged as the card gives them, and refused past the limit."""
+"""Arrays, first-version buffers, imports: charged as the card gives them, and refused past the limit."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ WHAT_IS_CHARGED = {
     "the last array takes all along": (("array:600000", "array:600000", "free:1", "free:0"), 0),
     "levels cost nothing by themselves": (("mipmap:4194304",), 6),
     "a mipmapped array is given back": (("mipmap:4194304", "free:0"), 0),
+    "another API's memory": (("external:5000000", "external:100", "free:1"), 6),
     "the first version's buffers": (("first:100", "first:100", "first:3000000"), 6),
     "the first version's pitched buffers": (("firstpitch:3000000", "free:0", "firstpitch:100000"), 2),
 }
@@ -34,7 +35,7 @@ def test_what_is_charged_is_what_the_card_gives(
     assert_charged(machine, slice_, commands, expected * MIB)
 
 
-@pytest.mark.parametrize("kind", ["array", "array3d", "mipmap", "first", "firstpitch"])
+@pytest.mark.parametrize("kind", ["array", "array3d", "mipmap", "first", "firstpitch", "external"])
 def test_past_the_limit_every_kind_is_out_of_memory_and_works_again_after_a_free(
     machine: Machine, slice_: Slice, kind: str
 ) -> None:
