@@ -11,6 +11,7 @@ them into docs/.
     journal.py   rows on disk            curves.py    counters to shares and one-second windows
     bench.py     card, time, settings    loads.py     the programs that are measured
     program.py   one load in a slice     watch.py     NVML and the limiter's counter over a window
+    daemon.py    an MPS daemon for part `mps`
     alone.py, pairs.py, …  the parts     tables.py, picture.py   Markdown and SVG
 
 It changes no setting of the card and takes no more managed memory than is free.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.card import alone, frameworks, latency, memory, overhead, pairs, tables
+from benchmarks.card import alone, frameworks, latency, memory, mps, overhead, pairs, tables
 from benchmarks.card.bench import Bench, BudgetSpentError
 from benchmarks.card.journal import Journal
 from weir.simulation import open_nvml
@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "alone": alone.run,
     "pairs": pairs.run,
     "latency": latency.run,
+    "mps": mps.run,
 }
 QUICK_LIMITS = (10, 30, 70)
 UNFINISHED = 3

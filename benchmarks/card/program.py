@@ -15,9 +15,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from benchmarks.card.bench import Bench, LoadError
@@ -51,14 +51,21 @@ class Program:
         cores: int | None,
         memory: str | None = None,
         frame: int | None = None,
+        *,
+        backend: str | None = None,
+        more: Mapping[str, str] = MappingProxyType({}),
+        patience: float = PATIENCE,
     ) -> None:
+        """`more`: of the environment; `patience`: seconds until it must work."""
         self._bench = bench
         self.name = name
         given = {"--cores": cores, "--memory": memory, "--frame": frame}
         limits = [text for option, value in given.items() if value for text in (option, str(value))]
         self.sliced = bool(limits)
+        self._patience = patience
         self.lines: list[dict[str, Any]] = []
-        run = [weir(), "run", *bench.options(), "--name", name, *limits, "--"]
+        held = ["--backend", backend] if backend else []
+        run = [weir(), "run", *bench.options(), "--name", name, *held, *limits, "--"]
         whole = [*run, *command] if self.sliced else list(command)
         self._errors = (bench.journal.directory / f"{name}.stderr").open("w+")
         self._process = subprocess.Popen(
@@ -67,7 +74,7 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env=environment(bench),
+            env={**environment(bench), **more},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -95,7 +102,7 @@ class Program:
         return self._await(lambda line: key in line, 0)
 
     def _await(self, wanted: Callable[[dict[str, Any]], bool], after: int) -> dict[str, Any]:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self._patience
         ended = False
         while time.monotonic() < end:
             for line in self.lines[after:]:

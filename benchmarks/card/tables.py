@@ -167,6 +167,26 @@ def latency(journal: Journal) -> str:
     return f"{title}\n\n{table(head, rows)}" if rows else ""
 
 
+def mps(journal: Journal) -> str:
+    """What an MPS daemon held, and what Weir counted beside it."""
+    rows, memories = [], []
+    for record in journal.of("mps"):
+        shown = ", ".join(f"{of}: {name} {mib}" for of, name, mib in record["listed"])
+        if "taken_mib" in record:
+            ledger = [str(record.get(key, DASH)) for key in ("ledger_mib", "refused_by_ledger")]
+            given = cell(record["taken_mib"], 0)
+            memories.append([record["backend"], given, f"`{record['refused']}`", *ledger, shown])
+            continue
+        asked = " + ".join(map(str, record["asked"])) or DASH
+        each = [joined([one[key] for one in record["each"]]) for key in ("own", "limiter", "rate")]
+        rows.append([record["load"], record["backend"], asked, *each, cell(record["nvml"]), shown])
+    head = ["load", "held by", "asked", "own kernels, %", "limiter, %", "done a second", "card busy, NVML %"]
+    text = table([*head, "NVML's lists, MiB"], rows) if rows else ""
+    head = ["who refuses at 1 GiB", "given, MiB", "refused with", "ledger, MiB", "refused by it"]
+    text += "\n" + table([*head, "NVML's lists, MiB"], memories) if memories else ""
+    return f"### Under an MPS daemon\n\n{text}" if text else ""
+
+
 def pictures(journal: Journal) -> list[Path]:
     """A picture for each set of shares side by side; their paths."""
     directory = journal.directory / "images"
@@ -201,6 +221,7 @@ SECTIONS = {
     "alone": alone,
     "pairs": pairs,
     "latency": latency,
+    "mps": mps,
 }
 
 
