@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -43,6 +45,13 @@ class Sharer:
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
+
+    def attempt(self, line: str) -> bool:
+        """Whether it lived to do it."""
+        try:
+            return self.ask(line) == 0
+        except (BrokenPipeError, ValueError):
+            return False
 
     def do(self, *lines: str) -> None:
         """All of them, which succeed."""
@@ -266,6 +275,31 @@ class TestHandles:
         assert used(other) == 0
         assert stranger.ask("close:1") != 0  # and nothing is given back twice
         assert other.stats.devices[0].used == CONTEXT
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whoever_is_killed_what_the_other_holds_stays_paid_for_and_no_more(
+    start: Start, slice_: Slice, seed: int
+) -> None:
+    chance = random.Random(seed)
+    payer, guest = start(slice_), start(slice_)
+    payer.do(f"create:{BIG}", "export:0", "send:1", f"alloc:{BIG}", "give:2", f"alloc:{BIG}")
+    guest.do("recv")
+    victim, survivor = (payer, guest) if seed % 2 else (guest, payer)
+    threading.Timer(chance.random() * 0.002, victim.process.kill).start()
+    imported = guest.attempt("import:0") and guest.attempt("shut:0")
+    opened = guest.attempt("take")
+    released = payer.attempt("shut:1") and payer.attempt("release:0")
+    freed = payer.attempt("free:2")
+    victim.end()
+    held = (imported + opened if survivor is guest else 3 - released - freed) * BIG
+    rest = LIMIT - CONTEXT - held
+    assert survivor.ask(f"alloc:{rest + 2 * MIB}") == OUT_OF_MEMORY
+    assert slice_.stats.devices[0].used == CONTEXT + held
+    survivor.do(f"alloc:{rest}")
+    survivor.end()
+    last = start(slice_)
+    last.do(f"alloc:{LIMIT - CONTEXT}")
 
 
 @pytest.mark.parametrize("way", ["descriptors", "imported", "opened"])
