@@ -49,6 +49,22 @@ def test_an_idle_card_has_no_process_and_nothing_used(ask):
     assert ask(f"[len(nvml.processes({uuid})), nvml.utilization_by_process({uuid})]") == [0, {}]
 
 
+MPS_LIST = """
+import pynvml
+from types import SimpleNamespace as Shown
+pynvml.nvmlDeviceGetComputeRunningProcesses = lambda _: [Shown(pid=7, usedGpuMemory=30)]
+pynvml.nvmlDeviceGetMPSComputeRunningProcesses = lambda _: [
+    Shown(pid=8, usedGpuMemory=600), Shown(pid=9, usedGpuMemory=None), Shown(pid=7, usedGpuMemory=40)
+]
+"""
+
+
+def test_clients_of_an_mps_server_are_on_the_card_once_each(ask):
+    found = ask("[asdict(one) for one in nvml.processes(nvml.gpus()[0].uuid)]", before=MPS_LIST)
+    assert {one["pid"]: one["used"] for one in found} == {7: 40, 8: 600, 9: 0}
+    assert len(found) == 3
+
+
 def test_a_program_is_seen_with_what_it_holds(ask, tmp_path):
     program = (
         "import ctypes, sys; cuda = ctypes.CDLL('libcuda.so.1'); made = ctypes.c_void_p(); cuda.cuInit(0); "
