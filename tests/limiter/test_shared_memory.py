@@ -305,7 +305,7 @@ def test_whoever_is_killed_what_the_other_holds_stays_paid_for_and_is_given_back
     last.do(f"alloc:{LIMIT - CONTEXT}")
 
 
-@pytest.mark.parametrize("way", ["descriptors", "imported", "opened"])
+@pytest.mark.parametrize("way", ["descriptors", "imported", "opened", "pool-opened"])
 def test_a_program_that_collects_what_others_let_go_of_is_held(
     machine: Machine, slice_: Slice, way: str
 ) -> None:
@@ -320,7 +320,6 @@ def test_a_program_that_collects_what_others_let_go_of_is_held(
         check=True,
     )
     told = json.loads(result.stdout)
-    room = (
-        2 * CONTEXT if way != "opened" else 0
-    ) + 200 * MIB  # those that make no contexts have their room too
-    assert (told["refused"], told["taken"]) == ("CUDA_ERROR_OUT_OF_MEMORY", room // BIG * BIG)
+    room = (0 if "opened" in way else 2 * CONTEXT) + 200 * MIB  # without contexts, theirs is room too
+    each = 2 * BIG if way == "pool-opened" else BIG  # in both processes
+    assert (told["refused"], told["taken"]) == ("CUDA_ERROR_OUT_OF_MEMORY", room // each * BIG)

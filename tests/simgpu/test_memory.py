@@ -56,7 +56,7 @@ COSTS = [
     ("mipmap", 1, 4 * MIB, 6, 6, 0),
     ("graph", 2, 32 * MIB + 1, 68, 68, 68),
 ]
-RULES = ["rules", "pools", "mapping", "copies", "pointers", "share"]  # programs/memory_….c
+RULES = ["rules", "pools", "mapping", "copies", "pointers", "share", "share_pools"]  # programs/memory_….c
 
 
 def cases(name: str) -> list[str]:

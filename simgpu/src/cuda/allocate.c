@@ -60,7 +60,8 @@ static struct sim_allocation *freeable(CUdeviceptr pointer)
 {
     struct sim_allocation *allocation = sim_allocation_at(pointer);
     bool right = allocation && (allocation->use == SIM_USE_DEVICE || allocation->use == SIM_USE_MANAGED ||
-                                allocation->use == SIM_USE_POOL || allocation->use == SIM_USE_GRAPH);
+                                allocation->use == SIM_USE_POOL || allocation->use == SIM_USE_GRAPH ||
+                                allocation->use == SIM_USE_POOL_IMPORT);
     return right ? allocation : NULL;
 }
 
@@ -79,6 +80,8 @@ static CUresult release(CUdeviceptr pointer)
         result = CUDA_ERROR_INVALID_VALUE; /* another thread was faster */
     else if (allocation->use == SIM_USE_POOL)
         sim_pool_free(allocation, (struct sim_ticket){.channel = SIM_NONE});
+    else if (allocation->use == SIM_USE_POOL_IMPORT)
+        sim_pool_unimport(allocation);
     else if (allocation->use == SIM_USE_GRAPH)
         sim_graph_memory_drop(allocation);
     else

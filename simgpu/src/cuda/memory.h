@@ -82,6 +82,7 @@ enum sim_use {
     SIM_USE_GRAPH,      /* of an allocation node, while it is mapped */
     SIM_USE_MAPPING,    /* physical memory mapped at a reserved address */
     SIM_USE_IMPORT,     /* another process's */
+    SIM_USE_POOL_IMPORT, /* … out of a pool */
     SIM_USE_HOST,       /* page-locked, allocated by the driver */
     SIM_USE_REGISTERED, /* page-locked, the program's own */
 };
@@ -135,6 +136,7 @@ CUresult sim_place_check(uint64_t address, uint64_t bytes, uint32_t *device);
 /* With the lock held: give back all that is unused on a card. True if it was anything. */
 bool sim_pools_release_unused(uint32_t device);
 void sim_pool_free(struct sim_allocation *allocation, struct sim_ticket ticket);
+void sim_pool_unimport(struct sim_allocation *allocation); /* pool_share.c */
 CUmemoryPool sim_pool_of(const struct sim_allocation *allocation);
 
 /* ---- graph memory (graph_memory.c): see graph.h ---- */

@@ -3,7 +3,7 @@
  *
  * A pool outlives contexts. A destroyed one stays until its last allocation is freed. At a synchronisation
  * each pool gives back what is unused beyond its release threshold, 0 unless a program raises it. What it
- * does not do: pools of managed memory, and pools shared between processes.
+ * does not do: pools of managed memory.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 struct sim_pool *sim_pools;
 static struct sim_pool *default_pools[SIM_DEVICES], *current_pools[SIM_DEVICES];
 
-static struct sim_pool *make(uint32_t device, uint64_t most)
+struct sim_pool *sim_pool_make(uint32_t device, uint64_t most)
 {
     struct sim_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
@@ -30,7 +30,7 @@ static struct sim_pool *make(uint32_t device, uint64_t most)
 /* With the lock held. */
 static struct sim_pool *default_pool(uint32_t device)
 {
-    if (!default_pools[device] && (default_pools[device] = make(device, 0)))
+    if (!default_pools[device] && (default_pools[device] = sim_pool_make(device, 0)))
         default_pools[device]->is_default = true;
     return default_pools[device];
 }
@@ -120,16 +120,19 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     CUresult result = sim_enter(__func__);
     if (!result && (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED))
         result = CUDA_ERROR_INVALID_VALUE;
-    if (!result && poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        result = SIM_UNSIMULATED("cuMemPoolCreate with handle types");
+    if (!result && poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        result = SIM_UNSIMULATED("cuMemPoolCreate with handles that are no file descriptors");
     if (!result)
         result = place_of(&poolProps->location, &device);
     if (result)
         return result;
     sim_memory_lock();
-    *pool = (CUmemoryPool)make(device, poolProps->maxSize);
+    struct sim_pool *made = sim_pool_make(device, poolProps->maxSize);
+    if (made)
+        made->shareable = poolProps->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     sim_memory_unlock();
-    return *pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    *pool = (CUmemoryPool)made;
+    return made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool)

@@ -20,6 +20,7 @@ struct sim_segment {
 
 struct sim_chunk {
     uint64_t base, size;
+    int fd; /* of a shareable pool: where its bytes are; -1 */
     struct sim_pool *pool;
     struct sim_segment *segments;
     struct sim_chunk *next;
@@ -30,6 +31,8 @@ struct sim_pool {
     uint32_t device; /* SIM_NONE: host memory, which charges no card */
     bool is_default; /* nobody destroys it */
     bool destroyed;  /* goes with its last allocation */
+    bool shareable;  /* between processes */
+    bool imported;   /* from one: nothing is allocated from it */
     uint64_t most;   /* bytes it may reserve; 0: no limit of its own */
     int reuse[3];    /* the CU_MEMPOOL_ATTR_REUSE_… flags, kept and not acted upon */
     uint64_t threshold;
@@ -50,6 +53,11 @@ void sim_pool_refresh(struct sim_pool *pool); /* note which frees were reached, 
 /* Give unused chunks back, as long as the pool keeps `least` bytes. True if there were any. */
 bool sim_pool_trim(struct sim_pool *pool, uint64_t least);
 void sim_pool_destroy_if_unused(struct sim_pool *pool);
+
+/* With the lock held; NULL: the host is out of memory. `most` as above. */
+struct sim_pool *sim_pool_make(uint32_t device, uint64_t most);
+/* The file of a shareable pool's new chunk, mapped there; -1: it has none. */
+int sim_pool_chunk_file(const struct sim_pool *pool, uint64_t base, uint64_t size);
 
 CUresult sim_pool_resolve(CUmemoryPool handle, struct sim_pool **pool);
 /* The pool that cuMemAllocAsync takes from on a card. */

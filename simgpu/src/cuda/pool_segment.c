@@ -6,6 +6,7 @@
  * only when it cannot, the caller waits.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "pool.h"
 
@@ -53,7 +54,8 @@ static CUresult grow(struct sim_pool *pool, uint64_t size, struct sim_segment **
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *segment = (struct sim_segment){.base = base, .size = size, .chunk = chunk};
-    *chunk = (struct sim_chunk){base, size, pool, segment, pool->chunks};
+    int fd = sim_pool_chunk_file(pool, base, size);
+    *chunk = (struct sim_chunk){base, size, fd, pool, segment, pool->chunks};
     pool->chunks = chunk;
     pool->reserved += size;
     raise_to(&pool->reserved_high, pool->reserved);
@@ -72,6 +74,8 @@ static void shrink(struct sim_chunk **link)
     *link = chunk->next;
     chunk->pool->reserved -= chunk->size;
     sim_arena_give(chunk->base);
+    if (chunk->fd >= 0)
+        close(chunk->fd);
     uncharge(chunk->pool, chunk->size);
     free(chunk->segments);
     free(chunk);
@@ -162,6 +166,8 @@ static CUresult cut(struct sim_segment *segment, uint64_t size)
 CUresult sim_pool_take(struct sim_pool *pool, uint64_t size, uint32_t channel, struct sim_segment **taken)
 {
     CUresult result = CUDA_SUCCESS;
+    if (pool->imported)
+        return CUDA_ERROR_INVALID_VALUE;
     if (size > sim_hardware->total_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size = round_up(size, SIM_UNIT);

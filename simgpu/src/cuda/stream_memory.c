@@ -128,6 +128,8 @@ static CUresult give(CUdeviceptr pointer, struct sim_ticket ticket)
     struct sim_allocation *allocation = sim_allocation_at(pointer);
     if (allocation && allocation->use == SIM_USE_POOL)
         sim_pool_free(allocation, ticket);
+    else if (allocation && allocation->use == SIM_USE_POOL_IMPORT)
+        sim_pool_unimport(allocation);
     else if (allocation && allocation->use == SIM_USE_GRAPH)
         sim_graph_memory_drop(allocation);
     else if (allocation && allocation->use == SIM_USE_DEVICE)
