@@ -34,6 +34,8 @@ LONGEST_FRAME = 200 * MS  # a claim of endless kernels must not make the neighbo
 KERNELS = 3  # a slot of one or two kernels rounds too much: 57 + 29 of 60 + 30, of three 60 + 30 (pacing.md)
 FRAME_STEP = 10 * MS  # so that a kernel measured a little longer does not move every slot
 GUARD = 100_000  # between two slots that would touch: the last launch of one drains into it
+EDGE = 500_000  # what the card loses at most where one slot ends and the next begins (slots.md) …
+EDGE_LOSS = 100  # … and how much of it, in basis points of the card, a slice may bear
 LONE_GAP = 200_000  # at the end of a frame that one slice has to itself
 OVERHANG = 1 * MS  # how far the last kernel of a slot reaches into the next, at most, without being long
 FLOOR = 100  # 1 %: a slice that nobody owes anything can still end its work
@@ -183,7 +185,21 @@ def first_served(busy: Sequence[Tenant[K]]) -> list[Tenant[K]]:
 
 def frame_length(busy: Sequence[Tenant[K]], share: Mapping[K, int]) -> int:
     """The shortest frame asked for in which every promised slot holds KERNELS of its slice's longest."""
-    asked = min((one.frame for one in busy if one.frame), default=FRAME)
-    needed = max((KERNELS * one.longest * FULL // share[one.key] for one in busy if one.capped), default=0)
-    steps = -(-needed // FRAME_STEP)
-    return min(max(asked, steps * FRAME_STEP if needed > asked else 0), LONGEST_FRAME)
+    promised = [one for one in busy if one.capped]
+    asked = min((one.frame for one in busy if one.frame), default=0)
+    asked = asked or max(FRAME, frame_for_edges([one.limit for one in promised]))
+    needed = max((KERNELS * one.longest * FULL // share[one.key] for one in promised), default=0)
+    return min(max(asked, whole_steps(needed) if needed > asked else 0), LONGEST_FRAME)
+
+
+def frame_for_edges(promised: Sequence[int]) -> int:
+    """How long a frame pays for its edges: from what nobody was promised, and EDGE_LOSS of each who was."""
+    if not promised:
+        return 0
+    slack = max(0, FULL - sum(promised)) + EDGE_LOSS * len(promised)
+    return whole_steps(EDGE * len(promised) * FULL // slack)
+
+
+def whole_steps(length: int) -> int:
+    """Rounded up to FRAME_STEP."""
+    return -(-length // FRAME_STEP) * FRAME_STEP

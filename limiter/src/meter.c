@@ -40,14 +40,6 @@ uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted)
     return left < size ? (uint64_t)(size - left) : 0;
 }
 
-void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
-{
-    if (limit < WEIR_FULL_CORES)
-        pacer_charge_balance(&meter->stats->balance, ns, limit, now);
-    pacer_charge_drain(&meter->stats->drain, ns, now);
-    pacer_charge_drain(&meter->drain, ns, now);
-}
-
 /* ---- lanes ---- */
 
 uintptr_t meter_thread_key(void)
@@ -210,6 +202,7 @@ void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
         return;
     meter_tally(meter, lane, now);
     batch->closed = now;
+    lane->queued += batch->charged;
     if (lane->newest)
         lane->newest->next = batch;
     else

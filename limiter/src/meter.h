@@ -70,6 +70,7 @@ struct lane {
     struct batch *open, *oldest, *newest;
     uint32_t limit;       /* of its last batch, basis points */
     int64_t granted;      /* put into the ticket since the batch was opened */
+    int64_t queued;       /* what its closed batches were charged that are not measured yet */
     int64_t end_ns;       /* where the last measured batch ended */
     uint64_t ticket_size; /* smaller where batches end in idleness before they are full */
     bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
@@ -85,6 +86,7 @@ struct meter {
     uint64_t open, waiting;   /* masks of lanes with an open batch, with closed ones */
     uint64_t drains;          /* … of those that had run dry when a wait for an event ended, as last seen */
     unsigned pending;         /* closed batches that are not measured yet */
+    bool slotted;             /* the last that was measured was launched in a slot */
     struct weir_stats_device *_Atomic stats; /* set anew at each slow launch, for the page may be replaced */
     struct lane lanes[METER_LANES];
     struct batch batches[METER_BATCHES];
@@ -147,7 +149,7 @@ static inline void meter_release(struct meter *meter)
     atomic_flag_clear_explicit(&meter->held, memory_order_release);
 }
 
-/* ---- the rest is for the holder of the meter: meter.c charges, results.c settles ---- */
+/* ---- the rest is for the holder of the meter: meter.c opens and closes, results.c charges and settles ---- */
 
 static inline uint64_t lane_bit(const struct meter *meter, const struct lane *lane)
 {
@@ -195,5 +197,8 @@ void meter_settle_unmeasured(struct meter *meter, struct batch *batch);
 
 /* Charges (or gives back) GPU time that is known to the slice's words. */
 void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now);
+/* … to one of them alone. */
+void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now);
+void meter_charge_drain(struct meter *meter, int64_t ns, uint64_t now);
 
 #endif

@@ -99,8 +99,18 @@ static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64
     if (estimate > rule->length)
         return start + rule->length / 2;
     if (spare_budget > (int64_t)sooner(rule->frame, PACER_CREDIT_CAP) / 2)
-        return end - 1;
+        return end - sooner(estimate / 2, PACER_EDGE); /* for less, it is not worth exchanging two processes */
     return end - estimate + sooner(estimate / 2, PACER_EDGE);
+}
+
+/*
+ * What is in flight is charged, and said to be complete, as estimated. While there is much of it, how it really goes
+ * may still make room in this slot; else the next one is waited for.
+ */
+static struct pacer_verdict wait_in_slot(uint64_t now, uint64_t drained, uint64_t end, uint64_t otherwise)
+{
+    bool again = drained > now + PACER_EDGE && now + PACER_AHEAD < end;
+    return wait_until(again ? sooner(drained, now + PACER_AHEAD) : otherwise);
 }
 
 static struct pacer_verdict decide_slot(const struct pacer_state *state, const struct pacer_rule *rule,
@@ -114,12 +124,14 @@ static struct pacer_verdict decide_slot(const struct pacer_state *state, const s
     if (now >= end)
         return wait_until(next);
     uint64_t balance = clamp_balance(state->balance, now);
+    uint64_t begin = later(now, sooner(state->drain, now + PACER_DEBT_CAP));
     int64_t budget = spare(rule, balance, start + rule->frame, estimate);
     if (budget < 0)
-        return wait_until(next + (uint64_t)-budget / rule->frame * rule->frame);
-    uint64_t begin = later(now, sooner(state->drain, now + PACER_DEBT_CAP));
+        return wait_in_slot(now, begin, end, next + (uint64_t)-budget / rule->frame * rule->frame);
     if (begin > last_begin(rule, start, estimate, budget))
-        return wait_until(next);
+        return wait_in_slot(now, begin, end, next);
+    if (begin > now + PACER_AHEAD && begin + PACER_AHEAD > end)
+        return wait_until(begin - PACER_AHEAD);
     if (estimate > rule->length && begin > now)
         return wait_until(begin);
     return pass(later(estimate, sooner(PACER_TICKET, end - begin)), end);

@@ -41,6 +41,9 @@
 #define PACER_TICKET_LIFE (20 * WEIR_MS)
 /* What a slot's edges may be blurred by: opened early by what wake-ups are late, drained late by as much. */
 #define PACER_EDGE (200 * WEIR_US)
+/* In a slot's last so many ns, and where it is full as estimated, launches go no further ahead of the GPU than this:
+ * what has been launched cannot be called back when it turns out to take longer. */
+#define PACER_AHEAD (2 * WEIR_MS)
 
 /* What the control page asks of launches at one moment. */
 struct pacer_rule {

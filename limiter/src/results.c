@@ -9,6 +9,24 @@
 #define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
+void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
+{
+    if (limit < WEIR_FULL_CORES)
+        pacer_charge_balance(&meter->stats->balance, ns, limit, now);
+}
+
+void meter_charge_drain(struct meter *meter, int64_t ns, uint64_t now)
+{
+    pacer_charge_drain(&meter->stats->drain, ns, now);
+    pacer_charge_drain(&meter->drain, ns, now);
+}
+
+void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
+{
+    meter_charge_balance(meter, ns, limit, now);
+    meter_charge_drain(meter, ns, now);
+}
+
 static void count_gpu_time(struct meter *meter, int64_t ns)
 {
     if (ns > 0)
@@ -78,6 +96,9 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
     }
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /*
  * Where slots meet, a slice may share the card with a neighbour who came early or went late, and an
  * elapsed time then holds the neighbour's turns as well. What lies outside the slot or in its first turn
@@ -141,7 +162,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
     int64_t sure = surely_used(batch, start + shift, end + shift);
     if (batch->terms.slot_end && !batch->guessed && measured > sure) {
-        used = used < sure ? used : sure;
+        used = least(used, sure);
         measured = sure + (measured - sure) / DOUBT;
     }
     bool waited = used > batch->charged && starved(meter, lane, batch, end);
@@ -149,7 +170,10 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         used = batch->charged;
     lane->starved = waited ? lane->starved + 1 : 0;
     count_gpu_time(meter, used);
-    meter_charge(meter, used - batch->charged, batch->terms.limit, now);
+    meter->slotted = batch->terms.slot_end;
+    meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);
+    if (!meter->slotted)
+        meter_charge_drain(meter, used - batch->charged, now); /* else see foresee */
     if (!waited)
         learn(meter, batch, (uint64_t)measured);
     batch_free(meter, batch);
@@ -158,6 +182,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
 
 static void unlink_oldest(struct meter *meter, struct lane *lane)
 {
+    lane->queued -= lane->oldest->charged;
     lane->oldest = lane->oldest->next;
     meter->pending--;
     if (!lane->oldest) {
@@ -180,11 +205,39 @@ static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
     }
 }
 
+/* What the lane's stream still has to do: nothing of it can be over before the GPU has come to it. */
+static int64_t lane_left(const struct lane *lane, uint64_t now)
+{
+    int64_t open = lane->open ? lane->granted : 0;
+    if (!lane->oldest)
+        return open;
+    int64_t began = most((int64_t)lane->oldest->opened, lane->end_ns + lane->timeline->shift);
+    int64_t runs = least(most((int64_t)now - began, 0), most(lane->oldest->charged, 0));
+    return open + lane->queued - runs;
+}
+
+/*
+ * Sets right when the work in flight will be complete: streams run side by side, each as fast as was measured. In a
+ * slot only, where the end of it decides; elsewhere siblings wait for each other's, and elapsed time says more.
+ */
+static void foresee(struct meter *meter, uint64_t now)
+{
+    int64_t left = 0;
+    for (uint64_t busy = meter->open | meter->waiting; busy; busy &= busy - 1)
+        left = most(left, lane_left(&meter->lanes[__builtin_ctzll(busy)], now));
+    uint64_t drain = atomic_load_explicit(&meter->drain, memory_order_relaxed);
+    int64_t known = drain > now ? (int64_t)(drain - now) : 0;
+    meter_charge_drain(meter, left - known, now);
+}
+
 void meter_collect(struct meter *meter, uint64_t now)
 {
+    unsigned pending = meter->pending;
     meter->collected = now;
     for (uint64_t waiting = meter->waiting; waiting; waiting &= waiting - 1)
         lane_collect(meter, &meter->lanes[__builtin_ctzll(waiting)], now);
+    if (meter->slotted && meter->pending < pending)
+        foresee(meter, now);
 }
 
 static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)

@@ -99,6 +99,8 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
         atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
         sleep_until(meter, verdict.wait_until < now + TURN_LOOK ? verdict.wait_until : now + TURN_LOOK);
         now = weir_now();
+        if (rule->frame)
+            settle(meter, now); /* what has become of the work in flight decides about the rest of the slot */
         verdict = decide(launch, rule, rest_until, now);
     }
     if (rest_until)

@@ -123,7 +123,7 @@ def test_what_nobody_was_promised_ends_a_kernel_before_a_promise_begins():
 
 
 def test_a_full_card_gives_the_guard_from_all():
-    turns = plan([tenant("a", 6000), tenant("b", 4000)])
+    turns = plan([tenant("a", 6000, frame=FRAME), tenant("b", 4000)])
     lost = {key: 1 - turns[key].length / (FRAME * limit / FULL) for key, limit in (("a", 6000), ("b", 4000))}
     assert lost["a"] == pytest.approx(2 * GUARD / FRAME, rel=0.01)
     assert lost["a"] == pytest.approx(lost["b"], rel=0.01)
@@ -188,6 +188,24 @@ def test_the_frame_is_the_shortest_asked_for_that_holds_three_of_the_longest_ker
         [tenant("a", 6000, frame=asked[0] * MS), tenant("b", 3000, frame=asked[1] * MS, longest=longest)]
     )
     assert {turn.frame for turn in turns.values()} == {frame}
+
+
+@pytest.mark.parametrize(
+    ("limits", "frame"),
+    [
+        ((60, 30), FRAME),
+        ((60, 38), 30 * MS),
+        ((50, 50), 50 * MS),
+        ((10, 90), 50 * MS),
+        ((25, 25, 25, 25), 50 * MS),
+        ((60, 100), FRAME),
+    ],
+)
+def test_where_little_is_left_unpromised_the_frame_is_longer_so_that_edges_cost_each_a_point(limits, frame):
+    tenants = [tenant(index, limit * 100) for index, limit in enumerate(limits)]
+    assert {turn.frame for turn in plan(tenants).values()} == {frame}
+    asked = [tenant(index, limit * 100, frame=10 * MS, longest=MS // 4) for index, limit in enumerate(limits)]
+    assert {turn.frame for turn in plan(asked).values()} == {10 * MS}
 
 
 tenants_of_a_card = st.lists(

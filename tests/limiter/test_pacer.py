@@ -170,9 +170,29 @@ class TestSlot:
     ) -> None:
         paid = NOW + 17 * MS  # 10 ms of work at 60 %
         fits = State(balance=paid, drain=NOW + 11 * MS + EDGE)
-        assert decide(pacer, fits, slot(), NOW + 3 * MS, 1 * MS).passes
+        assert decide(pacer, fits, slot(), NOW + 10 * MS, 1 * MS).passes
         full = State(balance=paid, drain=NOW + 11 * MS + EDGE + 1)
-        assert decide(pacer, full, slot(), NOW + 3 * MS, 1 * MS).wait_until == NOW + 20 * MS
+        assert decide(pacer, full, slot(), NOW + 11 * MS, 1 * MS).wait_until == NOW + 20 * MS
+
+    @pytest.mark.parametrize(
+        ("drain", "position", "again"),
+        [
+            pytest.param(11 * MS, 3 * MS, 9 * MS, id="what begins at its end is launched shortly before"),
+            pytest.param(13 * MS, 3 * MS, 5 * MS, id="full as estimated: another look"),
+            pytest.param(13 * MS, 10 * MS, 20 * MS, id="… but not where it is about to end"),
+        ],
+    )
+    def test_its_end_is_filled_by_how_the_work_in_flight_really_goes(
+        self, pacer: Any, drain: int, position: int, again: int
+    ) -> None:
+        state = State(balance=NOW, drain=NOW + drain)
+        assert decide(pacer, state, slot(), NOW + position, 1 * MS).wait_until == NOW + again
+
+    def test_work_in_flight_may_turn_out_to_be_less_than_the_budget_that_it_was_charged(
+        self, pacer: Any
+    ) -> None:
+        charged = State(balance=NOW + 25 * MS, drain=NOW + 8 * MS)
+        assert decide(pacer, charged, slot(), NOW + 2 * MS, 1 * MS).wait_until == NOW + 4 * MS
 
     def test_opens_early_by_what_wake_ups_are_late_but_not_by_more_than_its_cap(self, pacer: Any) -> None:
         before = NOW - 100 * US

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from deviceplugin import slots
+
 from .world import H200, Settings, World, Worlds
 
 BUSY: dict[str, Settings] = {
@@ -78,33 +80,59 @@ class TestAlone:
         check(result, "share", limit / 10_000, BUSY[load]["kernel_us"], within=0.005)
 
 
-def slots(shares: list[int], frame_us: float, guard_us: float = 100) -> list[Settings]:
-    """Slots of these shares in percent that fill the frame, as the agent cuts it."""
-    room, offset, found = frame_us - guard_us * len(shares), 0.0, []
-    for one in shares:
-        length = room * one / sum(shares)
-        found.append({"limit": one * 100, "frame_us": frame_us, "offset_us": offset, "length_us": length})
-        offset += length + guard_us
-    return found
+def cut(shares: tuple[int, ...], loads: list[Settings]) -> list[Settings]:
+    """The slots that the agent gives slices of these shares, in percent, with these loads."""
+    tenants = [
+        slots.Tenant(
+            index,
+            share * 100,
+            busy=True,
+            longest=int(max(load["kernel_us"], load.get("second_us", 0)) * 1000),
+        )
+        for index, (share, load) in enumerate(zip(shares, loads, strict=True))
+    ]
+    turns = slots.plan(tenants)
+    return [
+        {
+            "limit": one.limit,
+            "frame_us": turns[one.key].frame / 1000,
+            "offset_us": turns[one.key].offset / 1000,
+            "length_us": turns[one.key].length / 1000,
+        }
+        for one in tenants
+    ]
 
 
-class TestPairs:
+class TestNeighbours:
     @pytest.mark.parametrize(
-        ("first", "second", "frame_us"),
+        ("shares", "loads", "within"),
         [
-            ("1 ms", "1 ms", 20_000),
-            ("44 us", "44 us", 20_000),
-            ("training", "training", 20_000),
-            ("1 ms", "graph of 1.6 ms", 20_000),
-            ("20 ms", "20 ms", 200_000),
-            ("1 ms", "20 ms", 200_000),
+            ((60, 30), ("1 ms", "1 ms"), 0.005),
+            ((60, 30), ("44 us", "44 us"), 0.005),
+            ((60, 30), ("training", "training"), 0.01),
+            ((60, 30), ("1 ms", "graph of 1.6 ms"), 0.005),
+            ((60, 30), ("20 ms", "20 ms"), 0.005),
+            ((60, 30), ("1 ms", "20 ms"), 0.005),
+            ((60, 30), ("44 us", "20 ms"), 0.005),
+            ((60, 30), ("20 ms", "44 us"), 0.005),
+            ((50, 50), ("1 ms", "1 ms"), 0.01),
+            ((50, 50), ("44 us", "44 us"), 0.005),
+            ((50, 50), ("training", "training"), 0.01),
+            ((50, 50), ("1 ms", "20 ms"), 0.01),
+            ((50, 50), ("20 ms", "44 us"), 0.01),
+            ((10, 90), ("44 us", "44 us"), 0.005),
+            ((10, 90), ("20 ms", "44 us"), 0.005),
+            ((25, 25, 25, 25), ("1 ms",) * 4, 0.01),
+            ((25, 25, 25, 25), ("44 us",) * 4, 0.005),
+            ((25, 25, 25, 25), ("training",) * 4, 0.01),
         ],
     )
-    def test_of_60_and_30_each_gets_its_own_and_the_card_is_busy(
-        self, worlds: Worlds, first: str, second: str, frame_us: float
+    def test_each_gets_its_own_and_the_card_is_busy(
+        self, worlds: Worlds, shares: tuple[int, ...], loads: tuple[str, ...], within: float
     ) -> None:
-        one, other = slots([60, 30], frame_us)
-        pair = ({**one, **BUSY[first]}, {**other, **BUSY[second]})
-        given = [result["smooth"] for result in worlds(*pair, seconds=20, warmup=2, **H200)]
-        assert given == [pytest.approx(0.6, abs=0.01), pytest.approx(0.3, abs=0.01)]
-        assert sum(given) > 0.89
+        programs = [BUSY[load] for load in loads]
+        tenants = [{**slot, **program} for slot, program in zip(cut(shares, programs), programs, strict=True)]
+        given = [result["smooth"] for result in worlds(*tenants, seconds=20, warmup=2, **H200)]
+        assert given == [pytest.approx(share / 100, abs=within) for share in shares]
+        assert sum(given) > sum(shares) / 100 - 0.01 * len(shares)
+        assert sum(shares) > 90 or sum(given) > 0.89
