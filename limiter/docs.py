@@ -44,7 +44,7 @@ _CHARGED = {
     "a module's variables, as read from its image; of less than 1 MiB nothing": "cuModuleLoad "
     "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary",
     "a library's variables, when it is loaded": "cuLibraryLoadData cuLibraryLoadFromFile",
-    "tiles of a sparse array": "cuMemMapArrayAsync",
+    "keeps physical memory until the sparse array is destroyed": "cuMemMapArrayAsync",
     "memory of a graph: nothing before it is launched": "cuGraphAddMemAllocNode cuGraphAddNode",
     "a graph: what its allocation nodes need is read, and charged where it is uploaded at once": (
         "cuGraphInstantiate cuGraphInstantiateWithFlags cuGraphInstantiateWithParams"

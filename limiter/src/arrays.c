@@ -213,6 +213,8 @@ CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
         bool known = !weir_inside && weir_object_take(WEIR_TAG_ARRAY, (uintptr_t)array, &object);            \
         uint64_t before = known && object.size <= WEIR_PACKED_MAX ? card_free() : 0;                         \
         CUresult result = WEIR_CALL(symbol, array);                                                          \
+        if (!weir_inside && result == CUDA_SUCCESS)                                                          \
+            weir_tiles_gone(array);                                                                          \
         if (known && result == CUDA_SUCCESS) {                                                               \
             uint64_t after = before ? card_free() : 0;                                                       \
             weir_count_free(object.device);                                                                  \

@@ -76,6 +76,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuMemRelease, cuMemRelease, OPTIONAL)                                                                  \
     X(cuMemMap, cuMemMap, OPTIONAL)                                                                          \
     X(cuMemUnmap, cuMemUnmap, OPTIONAL)                                                                      \
+    X(cuMemMapArrayAsync, cuMemMapArrayAsync, OPTIONAL)                                                      \
+    X(cuMemMapArrayAsync_ptsz, cuMemMapArrayAsync, OPTIONAL)                                                 \
     X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, OPTIONAL)                                    \
     X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, OPTIONAL)                                  \
     X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, OPTIONAL)                              \

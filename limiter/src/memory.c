@@ -136,6 +136,10 @@ void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_o
         weir_physical_retire(number, pointer, object);
         return;
     }
+    if (tag == WEIR_TAG_TILE) {
+        weir_physical_drop(object->link);
+        return;
+    }
     if (tag != WEIR_TAG_LIMIT)
         weir_count_free(object->device);
     if (tag == WEIR_TAG_POINTER)

@@ -141,7 +141,8 @@ static bool ends_with_context(uint64_t key)
 {
     enum weir_tag tag = tag_of(key);
     return tag == WEIR_TAG_POINTER || tag == WEIR_TAG_POOL_POINTER || tag == WEIR_TAG_ARRAY ||
-           tag == WEIR_TAG_MODULE || tag == WEIR_TAG_LIMIT || tag == WEIR_TAG_IMPORT;
+           tag == WEIR_TAG_MODULE || tag == WEIR_TAG_LIMIT || tag == WEIR_TAG_IMPORT ||
+           tag == WEIR_TAG_TILE;
 }
 
 void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t, const struct weir_object *))

@@ -28,6 +28,7 @@ enum weir_tag {            /* what a name is; part of the key */
     WEIR_TAG_SHARE,        /* of a physical memory's number: that it was shown to others (physical.c) */
     WEIR_TAG_IMPORT,       /* a buffer opened by its handle; link: the lock of a guest (ipc.c) */
     WEIR_TAG_EXTERNAL,     /* another API's memory */
+    WEIR_TAG_TILE,         /* of an array, `context`; link: the number of what is mapped there (tiles.c) */
     WEIR_TAG_GRAPH         /* an executable graph; size: of its nodes, link: their cards, refs: see graphs.c */
 };
 

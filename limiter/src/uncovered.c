@@ -37,8 +37,6 @@ bool weir_unaccounted_call(enum weir_api api, const char *symbol, atomic_flag *s
         return WEIR_UNACCOUNTED(api, #symbol) ? WEIR_CALL(symbol, WEIR_SPREAD args) : refusal;               \
     }
 #define WEIR_SPREAD(...) __VA_ARGS__
-#define MEMORY(symbol, prototype, need, params, args)                                                        \
-    DEFINE(symbol, WEIR_API_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, params, args)
 #define SHARED(symbol, prototype, need, params, args)                                                        \
     DEFINE(symbol, WEIR_API_SHARED, CUDA_ERROR_NOT_SUPPORTED, params, args)
 #define CODE(symbol, prototype, need, params, args)                                                          \
@@ -46,7 +44,6 @@ bool weir_unaccounted_call(enum weir_api api, const char *symbol, atomic_flag *s
 #define TABLE(symbol, prototype, need, params, args)                                                         \
     DEFINE(symbol, WEIR_API_TABLE, CUDA_ERROR_UNKNOWN, params, args)
 
-WEIR_UNCOVERED_MEMORY(MEMORY)
 WEIR_UNCOVERED_SHARED(SHARED)
 WEIR_UNCOVERED_CODE(CODE)
 WEIR_UNCOVERED_TABLES(TABLE)

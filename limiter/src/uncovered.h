@@ -9,13 +9,6 @@
 #ifndef WEIR_UNCOVERED_H
 #define WEIR_UNCOVERED_H
 
-/* Allocations that are not accounted for: counted, or refused as out of memory. */
-#define WEIR_UNCOVERED_MEMORY(X)                                                                             \
-    X(cuMemMapArrayAsync, cuMemMapArrayAsync, OPTIONAL,                                                      \
-      (CUarrayMapInfo *maps, unsigned int count, CUstream stream), (maps, count, stream))                    \
-    X(cuMemMapArrayAsync_ptsz, cuMemMapArrayAsync, OPTIONAL,                                                 \
-      (CUarrayMapInfo *maps, unsigned int count, CUstream stream), (maps, count, stream))
-
 /* Memory from elsewhere that is not accounted for: counted, or refused as not supported. */
 #define WEIR_UNCOVERED_SHARED(X)                                                                             \
     X(cuMulticastCreate, cuMulticastCreate, OPTIONAL,                                                        \
@@ -52,7 +45,6 @@
 #define WEIR_UNCOVERED_RESTORES(X) X(cuCheckpointProcessRestore, cuCheckpointProcessRestore, OPTIONAL)
 
 #define WEIR_UNCOVERED_HOOKS(X)                                                                              \
-    WEIR_UNCOVERED_MEMORY(X) WEIR_UNCOVERED_SHARED(X) WEIR_UNCOVERED_CODE(X) WEIR_UNCOVERED_TABLES(X)        \
-    WEIR_UNCOVERED_RESTORES(X)
+    WEIR_UNCOVERED_SHARED(X) WEIR_UNCOVERED_CODE(X) WEIR_UNCOVERED_TABLES(X) WEIR_UNCOVERED_RESTORES(X)
 
 #endif

@@ -2,103 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import random
-import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-
 import pytest
 
-from limiter.pages import ControlDevice
+from .conftest import CONTEXT, LIMIT, MIB, Machine, MakeSlice, Slice
+from .sharer import BIG, OUT_OF_MEMORY, REST, Start, lend, make_another, start, used
 
-from .conftest import CONTEXT, LIMIT, MIB, ROOT, Machine, MakeSlice, Slice
-
-BIG = 64 * MIB
-REST = LIMIT - 2 * CONTEXT
-OUT_OF_MEMORY = 2
-
-
-class Sharer:
-    """A process that shares memory with others, line by line (programs/shared_client.c)."""
-
-    def __init__(
-        self, machine: Machine, slice_: Slice | None, ends: tuple[socket.socket, socket.socket]
-    ) -> None:
-        numbers = [end.fileno() for end in ends]
-        self.process = subprocess.Popen(
-            [machine.compile_program("shared_client"), *map(str, numbers)],
-            env=machine.inside(slice_),
-            pass_fds=numbers,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.ask("open") == 0
-
-    def ask(self, line: str) -> int:
-        """The result of one line."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def attempt(self, line: str) -> bool:
-        """Whether it lived to do it."""
-        try:
-            return self.ask(line) == 0
-        except (BrokenPipeError, ValueError):
-            return False
-
-    def do(self, *lines: str) -> None:
-        """All of them, which succeed."""
-        assert [self.ask(line) for line in lines] == [0] * len(lines), lines
-
-    def end(self, *, kill: bool = False) -> None:
-        if kill:
-            self.process.kill()
-        self.process.communicate(timeout=30)
-
-
-Start = Callable[[Slice | None], Sharer]
-
-
-@pytest.fixture
-def start(machine: Machine) -> Iterator[Start]:
-    """Starts sharers that can reach each other."""
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    started: list[Sharer] = []
-
-    def one(slice_: Slice | None) -> Sharer:
-        started.append(Sharer(machine, slice_, ends))
-        return started[-1]
-
-    yield one
-    for sharer in started:
-        sharer.end(kill=True)
-    for end in ends:
-        end.close()
-
-
-def used(slice_: Slice) -> int:
-    """MiB that are charged beyond contexts, of which each living process has one."""
-    card = slice_.stats.devices[0]
-    return (card.used - len(slice_.stats.processes) * CONTEXT) // MIB
-
-
-def make_another(machine: Machine, make_slice: MakeSlice) -> Slice:
-    """Another slice of the same card."""
-    card = ControlDevice(uuid=machine.uuids()[0], memory_limit=LIMIT, context_bytes=CONTEXT)
-    return make_slice(card, name="other")
-
-
-def lend(payer: Sharer, guest: Sharer) -> None:
-    """The payer's handle 0 and descriptor 1; the guest's descriptor 0 and handle 1."""
-    payer.do(f"create:{BIG}", "export:0", "send:1")
-    guest.do("recv", "import:0")
+__all__ = ["start"]  # a fixture
 
 
 class TestDescriptors:
@@ -275,51 +184,3 @@ class TestHandles:
         assert used(other) == 0
         assert stranger.ask("close:1") != 0  # and nothing is given back twice
         assert other.stats.devices[0].used == CONTEXT
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_whoever_is_killed_what_the_other_holds_stays_paid_for_and_is_given_back(
-    start: Start, slice_: Slice, seed: int
-) -> None:
-    chance = random.Random(seed)
-    payer, guest = start(slice_), start(slice_)
-    payer.do(f"create:{BIG}", "export:0", "send:1", f"alloc:{BIG}", "give:2", f"alloc:{BIG}")
-    guest.do("recv")
-    victim, survivor = (payer, guest) if seed % 2 else (guest, payer)
-    threading.Timer(chance.random() * 0.002, victim.process.kill).start()
-    imported = guest.attempt("import:0") and guest.attempt("shut:0")
-    opened = guest.attempt("take")
-    released = payer.attempt("shut:1") and payer.attempt("release:0")
-    freed = payer.attempt("free:2")
-    victim.end()
-    held = (imported + opened if survivor is guest else 3 - released - freed) * BIG
-    paid = (
-        2 * BIG if survivor is guest and held else held
-    )  # for all that the dead had lent, while any is held
-    rest = LIMIT - CONTEXT - paid
-    assert survivor.ask(f"alloc:{rest + 2 * MIB}") == OUT_OF_MEMORY
-    assert slice_.stats.devices[0].used == CONTEXT + paid
-    survivor.do(f"alloc:{rest}")
-    survivor.end()
-    last = start(slice_)
-    last.do(f"alloc:{LIMIT - CONTEXT}")
-
-
-@pytest.mark.parametrize("way", ["descriptors", "imported", "opened", "pool-opened"])
-def test_a_program_that_collects_what_others_let_go_of_is_held(
-    machine: Machine, slice_: Slice, way: str
-) -> None:
-    """The ways that are measured on a card."""
-    slice_.update(memory_limit=2 * CONTEXT + 200 * MIB)
-    result = subprocess.run(
-        [sys.executable, ROOT / "benchmarks/shared_ways.py", way],
-        env=machine.inside(slice_),
-        input="",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    told = json.loads(result.stdout)
-    room = (0 if "opened" in way else 2 * CONTEXT) + 200 * MIB  # without contexts, theirs is room too
-    each = 2 * BIG if way == "pool-opened" else BIG  # in both processes
-    assert (told["refused"], told["taken"]) == ("CUDA_ERROR_OUT_OF_MEMORY", room // each * BIG)

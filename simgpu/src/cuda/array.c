@@ -3,11 +3,12 @@
  *
  * Storage is linear, row after row without padding, and charged as cuMemAlloc charges the same number of
  * bytes, in blocks that hold no buffers; how the real driver pads and packs arrays was not measured.
- * What it does not do: sparse arrays, deferred mapping, textures.
+ * What it does not do: sparse arrays (sparse.c), deferred mapping, textures.
  */
 #include <stdlib.h>
 
 #include "memory.h"
+#include "sparse.h"
 #include "unsimulated.h"
 
 #define KNOWN_FLAGS                                                                                           \
@@ -46,7 +47,7 @@ CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct si
     if (!element || !width || width > 1u << 28 || rows > 1u << 18 || layers > 1u << 13)
         return CUDA_ERROR_INVALID_VALUE;
     if (descriptor->Flags & ~(unsigned)KNOWN_FLAGS)
-        return SIM_UNSIMULATED("an array that is sparse, deferred or of video");
+        return SIM_UNSIMULATED("an array that is deferred or of video, or a sparse mipmapped one");
     bool cube = descriptor->Flags & CUDA_ARRAY3D_CUBEMAP;
     if (cube && (width != descriptor->Height || layers % 6))
         return CUDA_ERROR_INVALID_VALUE;
@@ -110,6 +111,8 @@ static CUresult create(const char *function, CUarray *handle, const CUDA_ARRAY3D
         result = sim_capture_forbids();
     if (result)
         return result;
+    if (descriptor->Flags & CUDA_ARRAY3D_SPARSE)
+        return sim_sparse_create(handle);
     struct sim_array *array = calloc(1, sizeof *array);
     if (!array)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -174,6 +177,8 @@ CUresult cuArrayDestroy(CUarray hArray)
     struct sim_context *context;
     struct sim_array *array = (struct sim_array *)hArray;
     CUresult result = sim_enter_context(__func__, &context);
+    if (!result && sim_sparse_is(hArray))
+        return sim_sparse_destroy(hArray);
     if (!result && (!array || array->magic != SIM_ARRAY_MAGIC || (array->whole != array)))
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)

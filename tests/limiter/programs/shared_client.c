@@ -6,7 +6,7 @@
  *   create:BYTES  release:N  map:N  unmap:N  export:N (makes a descriptor)  import:N (of a descriptor: a handle)
  *   send:N  recv (a descriptor)  shut:N (closes it)
  *   alloc:BYTES  free:N  give:N (the buffer's handle is sent)  take (a handle is received and opened)  close:N
- *   left                     what the slice has left, in MiB
+ *   sparse (an array)  tile:N (maps handle N into it)  bare (unmaps that)  raze (destroys it)
  *
  * What it does not do: judge; the test does.
  */
@@ -119,11 +119,29 @@ static CUresult take(void)
     return keep(result, pointer, 0);
 }
 
-static int left(void)
+static CUarray array;
+
+static CUresult make_sparse(void)
 {
-    size_t free_bytes, total;
-    REQUIRE(!GPU(cuMemGetInfo_v2)(&free_bytes, &total));
-    return (int)(free_bytes >> 20);
+    CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 4096,
+                                     .Height = 4096,
+                                     .Format = CU_AD_FORMAT_FLOAT,
+                                     .NumChannels = 1,
+                                     .Flags = CUDA_ARRAY3D_SPARSE};
+    return GPU(cuArray3DCreate_v2)(&array, &shape);
+}
+
+/* The first tile; handle 0: nothing is mapped there any more. */
+static CUresult map_tile(uint64_t handle)
+{
+    CUarrayMapInfo map = {.resourceType = CU_RESOURCE_TYPE_ARRAY,
+                          .resource.array = array,
+                          .subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL,
+                          .memOperationType = handle ? CU_MEM_OPERATION_TYPE_MAP : CU_MEM_OPERATION_TYPE_UNMAP,
+                          .memHandleType = CU_MEM_HANDLE_TYPE_GENERIC,
+                          .memHandle.memHandle = handle,
+                          .deviceBitMask = 1};
+    return GPU(cuMemMapArrayAsync)(&map, 1, NULL);
 }
 
 static int on_object(const char *name, struct object *object)
@@ -134,6 +152,8 @@ static int on_object(const char *name, struct object *object)
         return (int)map(object);
     if (!strcmp(name, "unmap"))
         return (int)GPU(cuMemUnmap)(object->address, object->size);
+    if (!strcmp(name, "tile"))
+        return (int)map_tile(object->name);
     if (!strcmp(name, "export"))
         return (int)export(object);
     if (!strcmp(name, "import"))
@@ -162,8 +182,12 @@ static int run(const char *name, size_t value)
         return (int)receive_object();
     if (!strcmp(name, "take"))
         return (int)take();
-    if (!strcmp(name, "left"))
-        return left();
+    if (!strcmp(name, "sparse"))
+        return (int)make_sparse();
+    if (!strcmp(name, "bare"))
+        return (int)map_tile(0);
+    if (!strcmp(name, "raze"))
+        return (int)GPU(cuArrayDestroy)(array);
     REQUIRE(value < OBJECTS);
     return on_object(name, &objects[value]);
 }
