@@ -18,7 +18,10 @@ bool weir_physical_hold(uint64_t number);
 /* One user less. */
 void weir_physical_drop(uint64_t number);
 
-/* From now on siblings may hold it: it stays charged while one does, or while a descriptor with its label is open. */
+/*
+ * From now on siblings may hold it: it stays charged while one does, or while a descriptor with its label is open.
+ * Without a descriptor that can be labelled (false) it stays charged until the process ends.
+ */
 bool weir_physical_share(uint64_t number, const struct weir_object *physical, int fd);
 /* The same for a handle of plain bytes. */
 bool weir_physical_name(uint64_t number, const struct weir_object *physical, const void *handle, size_t size);

@@ -1,6 +1,7 @@
 /*
  * The hooks by which physical memory goes to another process and comes from one, or comes back to its own.
  *
+ * What is exported by a handle that is no descriptor stays charged until the process ends, for nobody says who has it.
  * An exported descriptor is labelled, so that an import of it is known for what it is: memory of this process gets
  * one more handle; that of a sibling, which pays for it, makes a guest; any other is charged to this process, by the
  * size that the label says, or where there is none (no limiter exported it, /proc cannot be read, or the handle is no
@@ -13,16 +14,17 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
                                       CUmemAllocationHandleType type, unsigned long long flags)
 {
     CUresult result = WEIR_CALL(cuMemExportToShareableHandle, shared, handle, type, flags);
-    if (weir_inside || result != CUDA_SUCCESS || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !weir_slice())
+    if (weir_inside || result != CUDA_SUCCESS || !weir_slice())
         return result;
+    int fd = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? *(int *)shared : -1;
     uint64_t number = weir_vmm_number(handle);
     struct weir_object *physical = number ? weir_object_find(WEIR_TAG_PHYSICAL, number) : NULL;
     bool labelled = true;
     if (physical && physical->context)
-        labelled = weir_label_put(*(int *)shared, (struct weir_label){physical->link, physical->size});
+        labelled = weir_label_put(fd, (struct weir_label){physical->link, physical->size});
     else if (physical && physical->charged)
-        labelled = weir_physical_share(number, physical, *(int *)shared);
-    if (!labelled)
+        labelled = weir_physical_share(number, physical, fd);
+    if (!labelled && fd >= 0)
         weir_count_error(physical->device);
     return result;
 }
