@@ -33,8 +33,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGetProcAddress, cuGetProcAddress, OPTIONAL)                                                          \
     X(cuGetProcAddress_v2, cuGetProcAddress_v2, OPTIONAL)
 
-/* Device memory that is charged to the slice (memory.c, arrays.c, modules.c, pools.c, vmm.c,
- * contexts.c, limits.c). */
+/* Device memory that is charged to the slice (memory.c, pools.c, vmm.c, ipc.c, contexts.c and others). */
 #define WEIR_MEMORY_HOOKS(X)                                                                                 \
     X(cuMemAlloc_v2, cuMemAlloc_v2, REQUIRED)                                                                \
     X(cuMemAllocPitch_v2, cuMemAllocPitch_v2, REQUIRED)                                                      \
