@@ -77,6 +77,12 @@ struct lane {
     unsigned starved;     /* batches that the GPU waited in, of late */
 };
 
+struct calm {
+    int64_t slot;          /* when the slot began that the next two speak of */
+    int64_t from, to;      /* in it: work has lately taken what was expected, from then till then */
+    int64_t charged, took; /* batches in certain time, averaged */
+};
+
 struct meter {
     atomic_flag held;
     _Atomic uint64_t late; /* ns by which sleeping threads wake up late, averaged */
@@ -86,6 +92,7 @@ struct meter {
     uint64_t open, waiting;   /* masks of lanes with an open batch, with closed ones */
     uint64_t drains;          /* … of those that had run dry when a wait for an event ended, as last seen */
     unsigned pending;         /* closed batches that are not measured yet */
+    struct calm calm;
     bool slotted;             /* the last that was measured was launched in a slot */
     struct weir_stats_device *_Atomic stats; /* set anew at each slow launch, for the page may be replaced */
     struct lane lanes[METER_LANES];

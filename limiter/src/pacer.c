@@ -88,9 +88,9 @@ static int64_t spare(const struct pacer_rule *rule, uint64_t balance, uint64_t f
 
 /*
  * The last moment at which this kernel may begin. It must be complete by the slot's end, give or take an
- * edge. One may run over when the slice has fallen half a frame behind, because whole kernels do not fill its
- * share or the slot's edges took too much of it. A kernel longer than the slot runs over anyway: it goes
- * first, and pays by skipping frames.
+ * edge. One may run over when the slice has fallen half a frame behind, or a quarter of the credit it can have,
+ * because whole kernels do not fill its share or the slot's edges took too much of it. A kernel longer than the
+ * slot runs over anyway: it goes first, and pays by skipping frames.
  */
 static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64_t estimate,
                            int64_t spare_budget)
@@ -98,19 +98,22 @@ static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64
     uint64_t end = start + rule->length;
     if (estimate > rule->length)
         return start + rule->length / 2;
-    if (spare_budget > (int64_t)sooner(rule->frame, PACER_CREDIT_CAP) / 2)
+    if (spare_budget > (int64_t)sooner(rule->frame / 2, PACER_CREDIT_CAP / 4))
         return end - sooner(estimate / 2, PACER_EDGE); /* for less, it is not worth exchanging two processes */
     return end - estimate + sooner(estimate / 2, PACER_EDGE);
 }
 
-/*
- * What is in flight is charged, and said to be complete, as estimated. While there is much of it, how it really goes
- * may still make room in this slot; else the next one is waited for.
- */
+/* When half of what is in flight is complete as estimated: how it really goes decides about the rest of the slot. */
+static uint64_t half_way(uint64_t now, uint64_t drained)
+{
+    return now + later((drained - now) / 2, sooner(drained - now, PACER_AHEAD));
+}
+
+/* What is in flight is charged as estimated. While there is much of it, it may still make room in this slot. */
 static struct pacer_verdict wait_in_slot(uint64_t now, uint64_t drained, uint64_t end, uint64_t otherwise)
 {
     bool again = drained > now + PACER_EDGE && now + PACER_AHEAD < end;
-    return wait_until(again ? sooner(drained, now + PACER_AHEAD) : otherwise);
+    return wait_until(again ? half_way(now, drained) : otherwise);
 }
 
 static struct pacer_verdict decide_slot(const struct pacer_state *state, const struct pacer_rule *rule,
@@ -131,7 +134,7 @@ static struct pacer_verdict decide_slot(const struct pacer_state *state, const s
     if (begin > last_begin(rule, start, estimate, budget))
         return wait_in_slot(now, begin, end, next);
     if (begin > now + PACER_AHEAD && begin + PACER_AHEAD > end)
-        return wait_until(begin - PACER_AHEAD);
+        return wait_until(half_way(now, begin));
     if (estimate > rule->length && begin > now)
         return wait_until(begin);
     return pass(later(estimate, sooner(PACER_TICKET, end - begin)), end);

@@ -6,6 +6,8 @@
 #include "pacer.h"
 
 #define TURN (2 * (int64_t)WEIR_MS) /* one turn of the driver's own time slicing */
+#define CALM (TURN + TURN / 10) /* nobody who has the card in turns is undisturbed for so long */
+#define MEAN_OF 32 /* batches that are averaged */
 #define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
@@ -26,6 +28,9 @@ void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
     meter_charge_balance(meter, ns, limit, now);
     meter_charge_drain(meter, ns, now);
 }
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void count_gpu_time(struct meter *meter, int64_t ns)
 {
@@ -96,22 +101,42 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
     }
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /*
- * Where slots meet, a slice may share the card with a neighbour who came early or went late, and an
- * elapsed time then holds the neighbour's turns as well. What lies outside the slot or in its first turn
- * is therefore taken for what it was expected to be; the rest of the slot is certain. Expected at most:
- * what was charged.
+ * What a batch is expected to use. Estimates lie low for kernels that vary, so they are scaled by what batches in
+ * certain time took; never down, or work behind a neighbour's back would go uncharged.
  */
-static int64_t surely_used(const struct batch *batch, int64_t start, int64_t end)
+static int64_t expected_use(const struct calm *calm, int64_t charged)
 {
-    int64_t from = (int64_t)batch->terms.slot_start + TURN, to = (int64_t)batch->terms.slot_end;
-    from = start > from ? start : from;
-    to = end < to ? end : to;
-    int64_t certain = to > from ? to - from : 0;
-    return certain > batch->charged ? certain : batch->charged;
+    double scale = calm->took > calm->charged ? (double)calm->took / (double)calm->charged : 1;
+    return calm->charged > 0 ? (int64_t)((double)charged * scale) : charged;
+}
+
+/*
+ * Where slots meet, a slice may share the card with a neighbour whose last kernel runs over, and an elapsed time
+ * then holds the neighbour's turns as well. How long that goes on shows: who has the card in turns finds his work
+ * late again and again. So a slot's time is certain from when work has taken what was expected for longer than a
+ * turn, and in its second half in any case, or a function that became longer would not be seen. Else a batch is
+ * taken for what it was expected to be.
+ */
+static int64_t surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end)
+{
+    int64_t first = (int64_t)batch->terms.slot_start, to = (int64_t)batch->terms.slot_end;
+    if (calm->slot != first)
+        *calm = (struct calm){first, start, start, calm->charged, calm->took};
+    int64_t from = to - (to - first) / 2, measured = end - start;
+    if (calm->to - calm->from >= CALM)
+        from = least(from, calm->to);
+    int64_t certain = most(least(end, to) - most(start, from), 0);
+    int64_t expected = expected_use(calm, batch->charged);
+    calm->to = end;
+    if (measured - expected > TURN / 4)
+        calm->from = end;
+    if (certain >= measured) {
+        calm->charged += (batch->charged - calm->charged) / MEAN_OF;
+        calm->took += (measured - calm->took) / MEAN_OF;
+    }
+    return most(certain, expected);
 }
 
 /*
@@ -160,7 +185,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     }
     int64_t measured = end > start ? end - start : 0, shift = lane->timeline->shift;
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
-    int64_t sure = surely_used(batch, start + shift, end + shift);
+    int64_t sure = surely_used(&meter->calm, batch, start + shift, end + shift);
     if (batch->terms.slot_end && !batch->guessed && measured > sure) {
         used = least(used, sure);
         measured = sure + (measured - sure) / DOUBT;

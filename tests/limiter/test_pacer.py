@@ -177,8 +177,8 @@ class TestSlot:
     @pytest.mark.parametrize(
         ("drain", "position", "again"),
         [
-            pytest.param(11 * MS, 3 * MS, 9 * MS, id="what begins at its end is launched shortly before"),
-            pytest.param(13 * MS, 3 * MS, 5 * MS, id="full as estimated: another look"),
+            pytest.param(11 * MS, 3 * MS, 7 * MS, id="what begins at its end is launched shortly before"),
+            pytest.param(13 * MS, 3 * MS, 8 * MS, id="full as estimated: another look half-way"),
             pytest.param(13 * MS, 10 * MS, 20 * MS, id="… but not where it is about to end"),
         ],
     )
@@ -192,7 +192,7 @@ class TestSlot:
         self, pacer: Any
     ) -> None:
         charged = State(balance=NOW + 25 * MS, drain=NOW + 8 * MS)
-        assert decide(pacer, charged, slot(), NOW + 2 * MS, 1 * MS).wait_until == NOW + 4 * MS
+        assert decide(pacer, charged, slot(), NOW + 2 * MS, 1 * MS).wait_until == NOW + 5 * MS
 
     def test_opens_early_by_what_wake_ups_are_late_but_not_by_more_than_its_cap(self, pacer: Any) -> None:
         before = NOW - 100 * US

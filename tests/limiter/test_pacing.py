@@ -131,6 +131,12 @@ class TestSlot:
         pair = worlds(SLOT_60, SLOT_30, kernel_us=1150, warmup=2, seconds=20)
         assert [one["share"] for one in pair] == [pytest.approx(0.6, abs=0.01), pytest.approx(0.3, abs=0.01)]
 
+    @pytest.mark.parametrize("longer", [0.3, 3])
+    def test_kernels_that_change_are_seen_beside_a_neighbour(self, worlds: Worlds, longer: float) -> None:
+        pair = worlds(SLOT_60, SLOT_30, longer_at=1, longer=longer, warmup=3, seconds=10)
+        assert [one["share"] for one in pair] == [pytest.approx(0.6, abs=0.02), pytest.approx(0.3, abs=0.02)]
+        assert all(one["claimed"] == pytest.approx(one["share"], abs=0.01) for one in pair)
+
     def test_a_program_that_waits_for_each_launch_keeps_to_it_too(self, world: World) -> None:
         result = world(**SLOT_30, queue=0, warmup=1)
         assert result["share"] == pytest.approx(0.3, abs=0.015)
