@@ -53,14 +53,20 @@ void weir_unlock_share(void *lock)
 bool weir_share_is_held(const struct weir_slice *slice, uint32_t number)
 {
     uint64_t found;
-    return first_lock(slice, weir_shared_offset((uint32_t)weir_slot(slice)) + number, 1, &found);
+    int slot = weir_slot(slice);
+    return slot < 0 || first_lock(slice, weir_shared_offset((uint32_t)slot) + number, 1, &found);
 }
 
 void weir_lend(const struct weir_slice *slice, int device, int64_t bytes)
 {
     int slot = weir_slot(slice);
-    if (slot >= 0 && device >= 0)
-        atomic_fetch_add(&weir_slot_device(slice, (uint32_t)slot, (uint32_t)device)->lent, (uint64_t)bytes);
+    if (slot < 0 || device < 0)
+        return;
+    _Atomic uint64_t *lent = &weir_slot_device(slice, (uint32_t)slot, (uint32_t)device)->lent;
+    uint64_t seen = atomic_load(lent), next;
+    do /* a page that has taken the place of another knows of nothing that was lent before */
+        next = bytes < 0 && seen < (uint64_t)-bytes ? 0 : seen + (uint64_t)bytes;
+    while (!atomic_compare_exchange_weak(lent, &seen, next));
 }
 
 /* ---- names ---- */

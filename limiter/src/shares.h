@@ -33,7 +33,7 @@ bool weir_find_name(const struct weir_slice *slice, const void *handle, size_t s
 
 /* Lets siblings find it by its handle for as long as the lock is held; NULL: they will pay too. */
 void *weir_lock_name(const struct weir_slice *slice, const void *handle, size_t size, uint32_t number);
-/* Whether a guest holds it. */
+/* Whether a guest holds it, or nobody can say. */
 bool weir_share_is_held(const struct weir_slice *slice, uint32_t number);
 /* So many bytes more (less) of what this process is charged for may be held by siblings. */
 void weir_lend(const struct weir_slice *slice, int device, int64_t bytes);
