@@ -167,7 +167,8 @@ class StatsDevice(LittleEndianStructure):
         ("launch_errors", c_uint64),
         ("covered", c_uint64 * COVERED),
         ("balance_limit", c_uint64),
-        ("reserved", c_uint64 * (9 - COVERED)),
+        ("longest_seen", c_uint64),
+        ("reserved", c_uint64 * (8 - COVERED)),
     )
 
 

@@ -54,3 +54,16 @@ void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t 
         move_towards(notes[i].estimate, target > ESTIMATE_MOST ? ESTIMATE_MOST : (uint64_t)target, 2);
     }
 }
+
+void longest_note(_Atomic uint64_t *longest, _Atomic uint64_t *seen, uint64_t ns, uint64_t now)
+{
+    uint64_t old = atomic_load_explicit(longest, memory_order_relaxed), keep = old;
+    uint64_t last = atomic_load_explicit(seen, memory_order_relaxed);
+    if (ns >= old - old / 4)
+        atomic_store_explicit(seen, now, memory_order_relaxed);
+    else if ((last > now || now - last > ESTIMATE_HALF_LIFE) && atomic_compare_exchange_strong(seen, &last, now))
+        keep = old / 2;
+    uint64_t next = ns > keep ? ns : keep;
+    while (next != old && !atomic_compare_exchange_weak(longest, &old, next))
+        next = ns > old ? ns : old; /* somebody else was here: it is lengthened only */
+}

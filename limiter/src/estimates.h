@@ -22,6 +22,7 @@
 #define ESTIMATE_UNKNOWN (1 * WEIR_MS) /* charged for a function that was never measured */
 #define ESTIMATE_LEAST (1 * WEIR_US)
 #define ESTIMATE_MOST (60 * WEIR_S)
+#define ESTIMATE_HALF_LIFE (2 * WEIR_S)
 
 struct estimate {
     _Atomic uintptr_t function;
@@ -82,5 +83,11 @@ void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launc
 
 /* A batch of several functions, charged `charged` ns together, took `measured`. */
 void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t charged, uint64_t measured);
+
+/*
+ * Keeps the longest launch of late: one that nothing has come near to for ESTIMATE_HALF_LIFE is halved. Frames follow
+ * it, and one long kernel must not make them long for ever. `seen`: when something last came near.
+ */
+void longest_note(_Atomic uint64_t *longest, _Atomic uint64_t *seen, uint64_t ns, uint64_t now);
 
 #endif

@@ -145,7 +145,7 @@ struct weir_stats_device {
     _Atomic uint64_t launches;
     _Atomic uint64_t last_launch;       /* ns, CLOCK_MONOTONIC */
     _Atomic uint64_t waiting;           /* ns, CLOCK_MONOTONIC: when a launch last had to wait */
-    _Atomic uint64_t longest_kernel;    /* ns, the longest single launch measured */
+    _Atomic uint64_t longest_kernel;    /* ns, the longest single launch measured; of late (longest_seen) */
     _Atomic uint64_t allocations;
     _Atomic uint64_t frees;
     _Atomic uint64_t denied_limit;      /* allocations refused by the limit */
@@ -159,7 +159,8 @@ struct weir_stats_device {
     _Atomic uint64_t launch_errors;     /* those of hook_errors that concern launches */
     _Atomic uint64_t covered[WEIR_COVERED]; /* pacing: when kernels of the slice ran, as told of late (coverage.h) */
     _Atomic uint64_t balance_limit; /* pacing: the limit by which the balance counts, basis points; 0: none yet */
-    uint64_t reserved[9 - WEIR_COVERED];
+    _Atomic uint64_t longest_seen; /* ns, CLOCK_MONOTONIC: when a launch last took about as long as longest_kernel */
+    uint64_t reserved[8 - WEIR_COVERED];
 };
 
 struct weir_intent { /* one ledger operation under way */

@@ -38,13 +38,6 @@ static void count_gpu_time(struct meter *meter, int64_t ns)
         atomic_fetch_add_explicit(&meter->stats->gpu_time, (uint64_t)ns, memory_order_relaxed);
 }
 
-static void raise(_Atomic uint64_t *word, uint64_t value)
-{
-    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
-    while (old < value && !atomic_compare_exchange_weak(word, &old, value))
-        ;
-}
-
 /* Notes that their writers have counted and not finished yet are left out; the next batch may get them. */
 static void take_notes(struct lane *lane, struct batch *batch)
 {
@@ -81,7 +74,19 @@ void meter_settle_unmeasured(struct meter *meter, struct batch *batch)
     batch_free(meter, batch);
 }
 
-static void learn(struct meter *meter, const struct batch *batch, uint64_t measured)
+/* The longest launch of a batch. A neighbour lengthens what was measured, hardly what is usual. */
+static uint64_t longest_of(const struct batch *batch, uint64_t measured)
+{
+    uint64_t longest = 0;
+    for (unsigned i = 0; i < batch->note_count; i++) {
+        uint64_t usual = atomic_load_explicit(&batch->notes[i].estimate->ns, memory_order_relaxed);
+        longest = usual > longest ? usual : longest;
+    }
+    uint64_t most = batch->note_count == 1 ? measured / batch->launches : measured;
+    return longest < most ? longest : most;
+}
+
+static void learn(struct meter *meter, const struct batch *batch, uint64_t measured, uint64_t now)
 {
     if (batch->note_count == 0)
         return;
@@ -94,11 +99,8 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
         estimate_learn(first, measured, batch->launches);
     else
         estimate_scale(batch->notes, batch->note_count, (uint64_t)batch->charged, measured);
-    if (batch->note_count == 1 && batch->launches) { /* a neighbour lengthens it, hardly what is usual */
-        uint64_t usual = atomic_load_explicit(&first->ns, memory_order_relaxed);
-        uint64_t each = measured / batch->launches;
-        raise(&meter->stats->longest_kernel, each < usual ? each : usual);
-    }
+    if (batch->launches)
+        longest_note(&meter->stats->longest_kernel, &meter->stats->longest_seen, longest_of(batch, measured), now);
 }
 
 
@@ -200,7 +202,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     if (!meter->slotted)
         meter_charge_drain(meter, used - batch->charged, now); /* else see foresee */
     if (!waited)
-        learn(meter, batch, (uint64_t)measured);
+        learn(meter, batch, (uint64_t)measured, now);
     batch_free(meter, batch);
     return true;
 }

@@ -172,6 +172,14 @@ class TestMeasuring:
         result = world(limit=3000, kernel_us=100, second_us=7000, warmup=1)
         assert result["longest_kernel_us"] == pytest.approx(7000, rel=0.01)
 
+    def test_and_forgotten_some_seconds_after_the_last_like_it(self, world: World) -> None:
+        result = world(limit=5000, kernel_us=50_000, queue=4, longer_at=2, longer=0.02, warmup=2, seconds=15)
+        assert 1000 < result["longest_kernel_us"] < 2000
+
+    def test_but_not_while_it_comes_back(self, world: World) -> None:
+        result = world(limit=5000, kernel_us=20_000, second_us=40, queue=4, warmup=2, seconds=15)
+        assert result["longest_kernel_us"] == pytest.approx(20_000, rel=0.02)
+
     def test_periods_and_throttled_time_tell_that_it_was_held_back(self, world: World) -> None:
         result = world(limit=3000)
         assert 0 < result["throttled"] <= result["periods"]
