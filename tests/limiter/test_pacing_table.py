@@ -22,6 +22,8 @@ BUSY: dict[str, Settings] = {
     "50 ms": {"kernel_us": 50_000},
     "graph of 1.6 ms": {"graph": 1, "kernel_us": 1600},
     "graph of 100 ms": {"graph": 1, "kernel_us": 100_000, "queue": 4},
+    "cooperative": {"cooperative": 1, "kernel_us": 500},
+    "default stream of a thread": {"own_stream": 1, "kernel_us": 200},
     "two streams": {"streams": 2, "kernel_us": 300},
     "33 us, the host as slow": {"kernel_us": 33, "host_us": 34, "ahead": 64, "step": 2},
     "14 us": {"kernel_us": 14, "host_us": 13, "ahead": 64, "step": 2},
@@ -72,6 +74,11 @@ class TestAlone:
         goal = min(limit / 10_000, unlimited(world, WAITING[load], "share"))
         result = world(limit=limit, seconds=20, warmup=2, **WAITING[load], **H200)
         check(result, "share", goal, WAITING[load]["kernel_us"], within=0.01)
+
+    @pytest.mark.parametrize("limit", [1000, 3000, 5000, 7000, 9000])
+    def test_kernels_of_a_second_average_out(self, world: World, limit: int) -> None:
+        result = world(limit=limit, kernel_us=1_000_000, queue=1, seconds=200, warmup=20, **H200)
+        assert result["share"] == pytest.approx(limit / 10_000, abs=0.005)
 
     @pytest.mark.parametrize("limit", [1000, 3000, 5000, 7000, 9000])
     @pytest.mark.parametrize("load", ["1 ms", "20 ms", "50 ms", "graph of 100 ms"])

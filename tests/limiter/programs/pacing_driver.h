@@ -130,6 +130,12 @@ static CUresult fake_launch(CUfunction function, unsigned gx, unsigned gy, unsig
     return fake_launch_graph((CUgraphExec)function, stream);
 }
 
+static CUresult fake_cooperative(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned shared, CUstream stream, void **parameters)
+{
+    return fake_launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, NULL);
+}
+
 void *_Atomic weir_reals[WEIR_SYMBOLS];
 
 void *weir_load_real(enum weir_symbol_id id)
@@ -155,6 +161,8 @@ static void install(void)
     REAL_IS(cuStreamSynchronize, fake_stream_synchronize);
     REAL_IS(cuEventSynchronize, fake_event_synchronize);
     REAL_IS(cuLaunchKernel, fake_launch);
+    REAL_IS(cuLaunchKernel_ptsz, fake_launch);
+    REAL_IS(cuLaunchCooperativeKernel, fake_cooperative);
     REAL_IS(cuGraphLaunch, fake_launch_graph);
 }
 

@@ -74,6 +74,8 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
 
 static CUstream stream_of(uint64_t number)
 {
+    if (me->set.own_stream > 0)
+        return CU_STREAM_PER_THREAD;
     return (CUstream)((number % (uint64_t)me->set.streams + 1) << 8);
 }
 
@@ -85,6 +87,10 @@ static void launch_one(uint64_t number)
     uint64_t before = me->now;
     if (me->set.graph > 0)
         cuGraphLaunch((CUgraphExec)handle, stream_of(number));
+    else if (me->set.cooperative > 0)
+        cuLaunchCooperativeKernel((CUfunction)handle, 1, 1, 1, 1, 1, 1, 0, stream_of(number), NULL);
+    else if (me->set.own_stream > 0)
+        cuLaunchKernel_ptsz((CUfunction)handle, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
     else
         cuLaunchKernel((CUfunction)handle, 1, 1, 1, 1, 1, 1, 0, stream_of(number), NULL, NULL);
     me->longest_call = later(me->longest_call, me->now - before);
