@@ -25,6 +25,10 @@ install: $(READY) ## make .venv with the locked dependencies and Weir in it
 native: $(READY) ## compile the C parts where their sources changed; warnings are errors
 	WEIR_STRICT=1 $(BIN)/python hatch_build.py
 
+.PHONY: wheels
+wheels: $(READY) ## wheels for x86-64 and aarch64 into dist/: they run on every Linux with glibc 2.17 or newer
+	for target in x86_64 aarch64; do env -u CC WEIR_TARGET=$$target $(BIN)/hatchling build --target wheel || exit 1; done
+
 .PHONY: demo
 demo: native ## two slices and a greedy third on one GPU (simulated where there is none)
 	$(BIN)/weir demo

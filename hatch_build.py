@@ -1,11 +1,15 @@
-"""Compiles the C parts of Weir with the system's C compiler, for the wheel and for a working tree.
+"""Compiles the C parts of Weir: with the system's C compiler for a working tree, with zig's for a wheel.
 
 hatchling calls `NativeBuildHook` while it builds a wheel or an editable install; `make native` runs this
-file by itself. Each artifact is rebuilt only when a source is newer than it. What it does not do: find or
-install a compiler, or link anything but libc into what is loaded into other people's programs.
+file by itself. A wheel's parts go into other people's containers, so they are linked against the oldest
+glibc that those may have, for this machine's processor or the one that WEIR_TARGET names. Each artifact is
+rebuilt only when a source is newer than it. What it does not do: find or install a compiler, or link
+anything but libc into what is loaded into other people's programs.
 """
 
+import importlib.util
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -13,6 +17,8 @@ import sys
 import sysconfig
 import time
 import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +41,8 @@ WARNINGS = [
 ]
 COMMON = ["-std=gnu17", "-O2", "-g", "-fno-strict-aliasing", *WARNINGS]
 LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,now", "-Wl,-z,relro"]
+GLIBC = "2.17"  # of CentOS 7: what manylinux2014 stands for, and the first with aarch64
+MACHINES = ("x86_64", "aarch64")
 # A driver answers with its own functions and calls its own, whatever an interposer preloads.
 DRIVER = ["-Wl,-Bsymbolic"]
 
@@ -98,6 +106,15 @@ class NativeBuildError(Exception):
     """There is no C compiler, no CUDA header, or the compiler refused a source."""
 
 
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler's command, the folder under which it puts artifacts, and the platform of a wheel of them."""
+
+    compiler: tuple[str, ...]
+    directory: Path
+    platform: str
+
+
 def include_directories() -> list[Path]:
     """Where cuda.h and nvml.h are: beside this interpreter's packages, or in $CUDA_HOME/include."""
     candidates = [
@@ -132,32 +149,55 @@ def compiler() -> list[str]:
     )
 
 
+def native() -> Toolchain:
+    """Builds for this machine, into the working tree."""
+    return Toolchain(tuple(compiler()), ROOT, sysconfig.get_platform().replace("-", "_").replace(".", "_"))
+
+
+def portable(machine: str) -> Toolchain:
+    """Builds for every Linux of that processor whose glibc is GLIBC or newer, into build/."""
+    command = (sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{GLIBC}")
+    tag = f"manylinux_{GLIBC.replace('.', '_')}_{machine}.manylinux2014_{machine}"
+    return Toolchain(command, ROOT / "build/portable" / machine, tag)
+
+
+def wheel_toolchain() -> Toolchain:
+    """zig's; where that is not installed (no build isolation), or CC is set, this machine's."""
+    named = os.environ.get("WEIR_TARGET")
+    machine = named or platform.machine()
+    if machine not in MACHINES:
+        raise NativeBuildError(f"WEIR_TARGET: {machine}: no such machine; give {' or '.join(MACHINES)}")
+    if importlib.util.find_spec("ziglang") and not os.environ.get("CC"):
+        return portable(machine)
+    if named:
+        raise NativeBuildError(f"WEIR_TARGET: {named}: only zig builds for it; install ziglang, unset CC")
+    return native()
+
+
 def expand(patterns: tuple[str, ...]) -> list[Path]:
     """The files of some globs, in a stable order."""
     return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
 
 
-def generate(module: str) -> None:
+def generate(module: str, command: Sequence[str]) -> None:
     """Let a module of this tree write its sources; it leaves those alone that are up to date."""
-    command = [sys.executable, "-m", module, *compiler(), *include_flags()]
+    command = [sys.executable, "-m", module, *command, *include_flags()]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
         raise NativeBuildError(f"{module}: could not write its sources: {shlex.join(command)}")
 
 
-def build(artifact: Artifact) -> None:
+def build(artifact: Artifact, toolchain: Toolchain) -> None:
     """Compile one artifact unless it is newer than everything it is made from."""
-    if artifact.generator:
-        generate(artifact.generator)
-    output = ROOT / artifact.output
+    output = toolchain.directory / artifact.output
     sources = expand(artifact.sources)
     inputs = [*sources, *expand(artifact.depends), Path(__file__)]
     if output.exists() and output.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
         return
     began = time.time()
-    output.parent.mkdir(exist_ok=True)
+    output.parent.mkdir(parents=True, exist_ok=True)
     strict = ["-Werror"] if os.environ.get("WEIR_STRICT") else []
     partial = output.with_name(output.name + ".partial")
-    command = [*compiler(), *COMMON, *strict, *include_flags(), *artifact.flags, "-o", str(partial)]
+    command = [*toolchain.compiler, *COMMON, *strict, *include_flags(), *artifact.flags, "-o", str(partial)]
     command += [str(path.relative_to(ROOT)) for path in sources] + list(artifact.libraries)
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     sys.stderr.write(result.stderr)
@@ -167,11 +207,13 @@ def build(artifact: Artifact) -> None:
     partial.rename(output)  # never in place: a running program may have the old one mapped
 
 
-def build_all() -> list[Artifact]:
+def build_all(toolchain: Toolchain) -> list[Artifact]:
     """Compile every artifact whose sources are here."""
     present = [artifact for artifact in ARTIFACTS if expand(artifact.sources)]
-    for artifact in present:
-        build(artifact)
+    for module in dict.fromkeys(artifact.generator for artifact in present if artifact.generator):
+        generate(module, toolchain.compiler)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda artifact: build(artifact, toolchain), present))
     return present
 
 
@@ -185,18 +227,19 @@ class NativeBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         try:
-            artifacts = build_all()
+            toolchain = native() if version == "editable" else wheel_toolchain()
+            artifacts = build_all(toolchain)
         except NativeBuildError as error:
             self.app.abort(f"weir: {error}")
         build_data["pure_python"] = False
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = f"py3-none-{toolchain.platform}"
         if version != "editable":
-            build_data["force_include"].update({str(ROOT / one.output): one.output for one in artifacts})
+            made = {str(toolchain.directory / one.output): one.output for one in artifacts}
+            build_data["force_include"].update(made)
 
 
 if __name__ == "__main__":
     try:
-        build_all()
+        build_all(native())
     except NativeBuildError as error:
         sys.exit(f"weir: {error}")

@@ -36,7 +36,7 @@ def run(command: list[str]) -> None:
 def build(artifact: hatch_build.Artifact, sanitizer: str) -> None:
     """The artifact under build/, instrumented."""
     if artifact.generator:
-        hatch_build.generate(artifact.generator)
+        hatch_build.generate(artifact.generator, hatch_build.compiler())
     output = variant.directory(sanitizer) / Path(artifact.output).name
     output.parent.mkdir(parents=True, exist_ok=True)
     flags = [*hatch_build.COMMON, "-O1", *hatch_build.include_flags(), *artifact.flags]

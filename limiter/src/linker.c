@@ -7,6 +7,7 @@
  * loaded objects by itself. libc is early in that list and never leaves it.
  */
 #define _GNU_SOURCE
+#include "glibc.h"
 #include "real.h"
 #include "symbols.h"
 
@@ -31,7 +32,7 @@ static void *find_in_program(const char *name)
 {
     void *found = NULL;
     for (int anywhere = 0; anywhere < 2 && !found; anywhere++)
-        for (const struct link_map *object = _r_debug.r_map; object && !found; object = object->l_next)
+        for (const struct link_map *object = weir_loaded_objects(); object && !found; object = object->l_next)
             if (anywhere ? !is_this_library(object) : is_libc(object))
                 found = weir_symbol_in(object->l_addr, object->l_ld, name);
     return found;
@@ -41,7 +42,7 @@ static void *find_in_program(const char *name)
  * namespace's libc, which was loaded with it and keeps what dlerror() says there. */
 static bool in_program(void)
 {
-    const struct link_map *object = _r_debug.r_map;
+    const struct link_map *object = weir_loaded_objects();
     while (object && !is_this_library(object))
         object = object->l_next;
     return object != NULL;

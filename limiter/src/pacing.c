@@ -9,9 +9,9 @@
 #include "pacing.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
+#include "glibc.h"
 #include "meter.h"
 #include "turn.h"
 
@@ -35,7 +35,7 @@ static uint64_t set_up(void)
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&registered))
-        pthread_atfork(NULL, NULL, start_afresh);
+        weir_at_fork(NULL, NULL, start_afresh);
     double rate = weir_tick_rate().ticks_per_ns;
     ticks_per_ns = rate;
     uint64_t ticks = (uint64_t)((double)PACING_GAP * rate);

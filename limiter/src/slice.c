@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "glibc.h"
 #include "internal.h"
 
 #define FIXED_DIRECTORY "/run/weir/slice"
@@ -40,7 +41,7 @@ static void find_directory(void)
     int expected = UNKNOWN;
     if (access(FIXED_DIRECTORY, F_OK) == 0)
         named = FIXED_DIRECTORY;
-    bool found = named && *named && strlen(named) < sizeof directory;
+    bool found = weir_on_glibc() && named && *named && strlen(named) < sizeof directory;
     if (found) {
         weir_watch_forks();
         weir_lock(&opening, &before);

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "glibc.h"
 #include "internal.h"
 #include "ledger.h"
 
@@ -153,7 +154,7 @@ static bool watching_forks;
 
 static void watch(void)
 {
-    watching_forks = pthread_atfork(before_fork, after_fork, in_child) == 0;
+    watching_forks = weir_at_fork(before_fork, after_fork, in_child) == 0;
 }
 
 bool weir_watch_forks(void)

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "glibc.h"
 #include "real.h"
 #include "slice.h"
 #include "symbols.h"
@@ -30,7 +31,7 @@ static _Atomic bool made_any;
 
 static const char *own_path(void)
 {
-    for (const struct link_map *object = _r_debug.r_map; object; object = object->l_next)
+    for (const struct link_map *object = weir_loaded_objects(); object; object = object->l_next)
         if (object->l_addr == (ElfW(Addr))(uintptr_t)__ehdr_start)
             return object->l_name;
     return NULL; /* we are in such a namespace ourselves, and it is left alone */

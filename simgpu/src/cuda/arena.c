@@ -6,9 +6,13 @@
  * not soon valid again. The calls of CUDA's first version, whose device pointers have 32 bits, get a small
  * arena below 4 GiB. What it does not do: charge a card.
  */
+#define _GNU_SOURCE
+#include <linux/memfd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "memory.h"
 
@@ -95,6 +99,16 @@ void sim_arena_give(uint64_t base)
 bool sim_arena_contains(uint64_t address)
 {
     return within(&high_arena, address) || within(&low_arena, address);
+}
+
+int sim_arena_file(uint64_t size)
+{
+    int fd = (int)syscall(SYS_memfd_create, "simgpu-memory", MFD_CLOEXEC); /* glibc has it since 2.27 only */
+    if (fd >= 0 && ftruncate(fd, (off_t)size)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 bool sim_arena_map(uint64_t address, uint64_t size, int fd, uint64_t offset)

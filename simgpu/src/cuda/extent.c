@@ -189,10 +189,10 @@ static bool copy_to_file(uint64_t base, uint64_t size, int fd)
 /* The bytes at [base, base + size) move into a file that is mapped there instead. -1: they stay. */
 static int move_to_file(uint64_t base, uint64_t size)
 {
-    int fd = memfd_create("simgpu-ipc", MFD_CLOEXEC);
+    int fd = sim_arena_file(size);
     if (fd < 0)
         return -1;
-    if (!ftruncate(fd, (off_t)size) && copy_to_file(base, size, fd) && sim_arena_map(base, size, fd, 0))
+    if (copy_to_file(base, size, fd) && sim_arena_map(base, size, fd, 0))
         return fd;
     close(fd);
     return -1;

@@ -46,6 +46,7 @@ uint64_t sim_arena_take(uint64_t size, uint64_t align, bool low); /* zeroed memo
 bool sim_arena_take_at(uint64_t address, uint64_t size);          /* exactly there, if it is free */
 void sim_arena_give(uint64_t base);                               /* contents are dropped */
 bool sim_arena_contains(uint64_t address);
+int sim_arena_file(uint64_t size); /* of zeros, for sim_arena_map; -1: none could be made */
 bool sim_arena_map(uint64_t address, uint64_t size, int fd, uint64_t offset); /* a file's bytes there */
 void sim_arena_clear(uint64_t address, uint64_t size);            /* private zeros again */
 

@@ -27,20 +27,10 @@ bool sim_physical_exportable(const struct sim_physical *physical)
     return physical->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 }
 
-int sim_physical_new_file(uint64_t size)
-{
-    int fd = memfd_create("simgpu-memory", MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, (off_t)size)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 static bool place_in_common(struct sim_physical *physical)
 {
     if (common_fd < 0)
-        common_fd = sim_physical_new_file(COMMON_SIZE);
+        common_fd = sim_arena_file(COMMON_SIZE);
     /* from the first granule on: 0 would mean that there is no gap */
     physical->offset = sim_ranges_gap(&common, SIM_GRANULARITY, COMMON_SIZE, physical->size, SIM_GRANULARITY);
     physical->fd = common_fd;

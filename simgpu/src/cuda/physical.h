@@ -32,11 +32,9 @@ struct sim_mapping {
 CUresult sim_physical_resolve(CUmemGenericAllocationHandle handle, struct sim_physical **physical);
 void sim_physical_drop_if_unused(struct sim_physical *physical);
 
-
 /* Between physical.c and physical_share.c. */
 bool sim_physical_exportable(const struct sim_physical *physical);
 bool sim_physical_place_in_own_file(struct sim_physical *physical);
-int sim_physical_new_file(uint64_t size);                /* without a name; -1 */
 CUresult sim_physical_charge(struct sim_physical *physical);
 void sim_physical_uncharge(const struct sim_physical *physical);
 bool sim_physical_enlist(struct sim_physical *physical); /* give it an ID and its first handle */

@@ -33,7 +33,7 @@ static bool write_label(const struct sim_physical *physical)
 bool sim_physical_place_in_own_file(struct sim_physical *physical)
 {
     struct stat file;
-    physical->fd = sim_physical_new_file(physical->size + LABEL_SIZE);
+    physical->fd = sim_arena_file(physical->size + LABEL_SIZE);
     if (physical->fd < 0)
         return false;
     if (write_label(physical) && !fstat(physical->fd, &file)) {

@@ -37,8 +37,8 @@ int sim_pool_chunk_file(const struct sim_pool *pool, uint64_t base, uint64_t siz
 {
     if (!pool->shareable)
         return -1;
-    int fd = memfd_create("simgpu-pool", MFD_CLOEXEC);
-    if (fd >= 0 && (ftruncate(fd, (off_t)size) || !sim_arena_map(base, size, fd, 0))) {
+    int fd = sim_arena_file(size);
+    if (fd >= 0 && !sim_arena_map(base, size, fd, 0)) {
         close(fd);
         fd = -1;
     }
@@ -50,7 +50,7 @@ int sim_pool_chunk_file(const struct sim_pool *pool, uint64_t base, uint64_t siz
 static int label_file(uint32_t device)
 {
     struct label label = {POOL_MARK, device};
-    int fd = memfd_create("simgpu-pool", MFD_CLOEXEC);
+    int fd = sim_arena_file(sizeof label);
     if (fd >= 0 && write(fd, &label, sizeof label) == (ssize_t)sizeof label)
         return fd;
     if (fd >= 0)
