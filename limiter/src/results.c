@@ -103,7 +103,6 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
         longest_note(&meter->stats->longest_kernel, &meter->stats->longest_seen, longest_of(batch, measured), now);
 }
 
-
 /*
  * What a batch is expected to use. Estimates lie low for kernels that vary, so they are scaled by what batches in
  * certain time took; never down, or work behind a neighbour's back would go uncharged.
@@ -171,6 +170,14 @@ static int64_t newly_covered(struct meter *meter, const struct timeline *timelin
     return shared < used - COVERAGE_UNIT ? shared : used; /* less is rounding */
 }
 
+/* Whether a sibling has work in flight: only the page's word tells of it, so what this process knows is not all. */
+static bool siblings_work(const struct meter *meter, uint64_t now)
+{
+    uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
+    uint64_t own = atomic_load_explicit(&meter->drain, memory_order_relaxed);
+    return drain > now && drain > own;
+}
+
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
@@ -197,9 +204,9 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         used = batch->charged;
     lane->starved = waited ? lane->starved + 1 : 0;
     count_gpu_time(meter, used);
-    meter->slotted = batch->terms.slot_end;
+    meter->foresees = batch->terms.slot_end && !siblings_work(meter, now);
     meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);
-    if (!meter->slotted)
+    if (!meter->foresees)
         meter_charge_drain(meter, used - batch->charged, now); /* else see foresee */
     if (!waited)
         learn(meter, batch, (uint64_t)measured, now);
@@ -263,7 +270,7 @@ void meter_collect(struct meter *meter, uint64_t now)
     meter->collected = now;
     for (uint64_t waiting = meter->waiting; waiting; waiting &= waiting - 1)
         lane_collect(meter, &meter->lanes[__builtin_ctzll(waiting)], now);
-    if (meter->slotted && meter->pending < pending)
+    if (meter->foresees && meter->pending < pending)
         foresee(meter, now);
 }
 

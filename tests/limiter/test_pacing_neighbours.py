@@ -28,6 +28,16 @@ class TestSiblings:
         assert share - 0.025 < total(each) < share + 0.01
         assert min(one["smooth"] for one in each) > 0.7 * share / processes
 
+    @pytest.mark.parametrize("kernel_us", [44, 1000, 5000])
+    @pytest.mark.parametrize("processes", [2, 3])
+    def test_share_one_slot_beside_a_neighbour(self, worlds: Worlds, processes: int, kernel_us: int) -> None:
+        common: Settings = {"limit": 5000, "frame_us": 50_000, "length_us": 24_900}
+        siblings: list[Settings] = [{"slice": 0, "kernel_us": kernel_us}] * processes
+        neighbour: Settings = {"slice": 1, "offset_us": 25_000}
+        each = worlds(*siblings, neighbour, **common, warmup=2, seconds=10, **H200)
+        assert 0.42 < total(each[:-1]) < 0.51
+        assert 0.45 < each[-1]["smooth"] < 0.51
+
     def test_one_that_waits_for_each_step_gets_through_beside_a_greedy_one(self, worlds: Worlds) -> None:
         greedy: Settings = {"slice": 0}
         waits: Settings = {"slice": 0, "kernel_us": 15, "step": 20, "ahead": 0, "step_idle_us": 2000}
