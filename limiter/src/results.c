@@ -69,6 +69,7 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
 void meter_settle_unmeasured(struct meter *meter, struct batch *batch)
 {
     count_gpu_time(meter, batch->charged);
+    meter->foresees = false;
     for (unsigned i = 0; i < batch->note_count; i++)
         atomic_store(&batch->notes[i].estimate->pending, 0);
     batch_free(meter, batch);
@@ -266,11 +267,10 @@ static void foresee(struct meter *meter, uint64_t now)
 
 void meter_collect(struct meter *meter, uint64_t now)
 {
-    unsigned pending = meter->pending;
     meter->collected = now;
     for (uint64_t waiting = meter->waiting; waiting; waiting &= waiting - 1)
         lane_collect(meter, &meter->lanes[__builtin_ctzll(waiting)], now);
-    if (meter->foresees && meter->pending < pending)
+    if (meter->foresees)
         foresee(meter, now);
 }
 

@@ -35,7 +35,7 @@ class TestSiblings:
         siblings: list[Settings] = [{"slice": 0, "kernel_us": kernel_us}] * processes
         neighbour: Settings = {"slice": 1, "offset_us": 25_000}
         each = worlds(*siblings, neighbour, **common, warmup=2, seconds=10, **H200)
-        assert 0.42 < total(each[:-1]) < 0.51
+        assert 0.41 < total(each[:-1]) < 0.51
         assert 0.45 < each[-1]["smooth"] < 0.51
 
     def test_one_that_waits_for_each_step_gets_through_beside_a_greedy_one(self, worlds: Worlds) -> None:
