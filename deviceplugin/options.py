@@ -23,7 +23,8 @@ def frame_option(command: C) -> C:
         metavar="MS",
         envvar="WEIR_FRAME",
         help="The frame of time slots that it shares with neighbours, as 10 (waits less) or 50 (loses less); "
-        "a card keeps to the shortest that its slices ask for. Not given: 20, or 50 where all of the card is promised.",
+        "a card keeps to the shortest that its slices ask for. Not given: 20, or 50 on a card that is "
+        "promised whole.",
     )(command)
 
 
