@@ -31,17 +31,27 @@ def test_without_a_compiler_it_says_so_in_one_line(environment: dict[str, str], 
     assert result.stderr.count("\n") == 1
 
 
-def test_a_wheel_that_cannot_be_compiled_ends_with_that_line_and_no_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"CC": "nosuchcc"}, "weir: CC: nosuchcc: no such command"),
+        ({"WEIR_TARGET": "riscv64"}, "weir: WEIR_TARGET: riscv64: no such machine; give x86_64 or aarch64"),
+        ({"WEIR_TARGET": "aarch64", "CC": "cc"}, "weir: WEIR_TARGET: aarch64: only zig builds for it"),
+    ],
+)
+def test_a_wheel_that_cannot_be_compiled_ends_with_one_line_and_no_traceback(
+    tmp_path: Path, environment: dict[str, str], said: str
+) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
         cwd=Path(hatch_build.__file__).parent,
-        env={"PATH": os.environ["PATH"], "CC": "nosuchcc"},
+        env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 1
-    assert "weir: CC: nosuchcc: no such command" in result.stderr + result.stdout
+    assert said in result.stderr + result.stdout
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
 
