@@ -3,16 +3,17 @@
  * that cannot be closed, because the stream captures or somebody else holds the meter, goes on: the worst is
  * a long batch, not a lost one. Where the pool is empty, launches are charged as estimated until one is free.
  *
- * A timing event costs the host a microsecond and keeps short kernels from following each other closely, so a
- * wait for an event ends a batch only if the lane's last such wait left it without work. Where that was not
- * foreseen, the batch that ran dry is charged as estimated, and its successor ends before the wait.
+ * Timing events cost some microseconds each. Where the host sets the pace batches tell little, so most that begin
+ * with a short kernel are blind: no events, charged as estimated.
  */
 #include "meter.h"
 
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
-#define METER_FED ((int64_t)(200 * WEIR_US)) /* no stream is idle, although estimates may err */
+#define METER_SHORT (50 * WEIR_US)  /* a kernel for which timing events are dear … */
+#define METER_BLIND (200 * WEIR_US) /* … and how much estimated work may pass without */
+#define METER_IDLE ((int64_t)(50 * WEIR_US)) /* a host so much slower than its work may have left the GPU idle */
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -48,7 +49,7 @@ uintptr_t meter_thread_key(void)
     return (uintptr_t)&identity;
 }
 
-static bool within_reach(const struct lane *lane)
+bool lane_within_reach(const struct lane *lane)
 {
     return lane->stream != CU_STREAM_PER_THREAD ||
            atomic_load_explicit(&lane->key, memory_order_relaxed) == meter_thread_key();
@@ -86,8 +87,9 @@ static struct batch *batch_take(struct meter *meter)
         batch->start = batch->end = NULL;
         batch->charged = 0;
         batch->terms = (struct terms){.limit = 0};
-        batch->guessed = false;
+        batch->guessed = batch->blind = false;
         batch->launches = batch->note_count = 0;
+        atomic_store_explicit(&batch->launched, 0, memory_order_relaxed);
         atomic_store_explicit(&batch->calling, 0, memory_order_relaxed); /* the launch that opened the last one */
         atomic_store_explicit(&batch->loading, false, memory_order_relaxed); /* may be late in saying so */
     }
@@ -146,6 +148,15 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 
 /* ---- batches ---- */
 
+uint64_t meter_blind_grant(const struct lane *lane, uint64_t kernel, bool gap)
+{
+    if (lane->open)
+        return lane->open->blind ? METER_BLIND : 0;
+    bool paced = (gap || lane->gapped || lane->starved) && lane->starved < METER_STARVED;
+    bool timed = !(weir_ticks() * UINT64_C(0x9e3779b97f4a7c15) >> 61); /* one in eight, and nobody can foresee which */
+    return paced && !timed && kernel && kernel < METER_SHORT ? METER_BLIND : 0;
+}
+
 void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
 {
     struct batch *batch = lane->open;
@@ -155,13 +166,16 @@ void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
     meter_settle_unmeasured(meter, batch);
 }
 
-static bool batch_begin(struct meter *meter, struct lane *lane, const struct terms *terms, uint64_t now)
+static bool batch_begin(struct meter *meter, struct lane *lane, const struct terms *terms, bool blind,
+                        uint64_t now)
 {
     struct batch *batch = batch_take(meter);
     if (!batch)
         return false;
-    bool chained = lane->newest && timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
-    if (!chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
+    bool chained = lane->newest && !lane->blind &&
+                   timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
+    batch->blind = lane->blind = blind;
+    if (!blind && !chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
         batch_free(meter, batch);
         return false;
     }
@@ -176,7 +190,7 @@ static bool batch_begin(struct meter *meter, struct lane *lane, const struct ter
     return true;
 }
 
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, bool blind,
                 uint64_t now)
 {
     if (lane->timeline->broken) {
@@ -184,7 +198,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
         return false;
     }
     meter_charge(meter, (int64_t)grant, terms->limit, now); /* first of all: siblings wait for what they see */
-    if (!lane->open && !batch_begin(meter, lane, terms, now)) {
+    if (!lane->open && !batch_begin(meter, lane, terms, blind, now)) {
         meter_charge(meter, -(int64_t)grant, terms->limit, now);
         return false;
     }
@@ -193,11 +207,27 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
     return true;
 }
 
+/* The host was away for longer than its launches take: an end recorded now would count that as work. */
+static bool ran_dry(const struct lane *lane, uint64_t now)
+{
+    int64_t charged = lane->granted - ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
+    return (int64_t)(now - lane->open->opened) > charged + METER_IDLE && stream_idle(lane->stream);
+}
+
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
 {
     struct batch *batch = lane->open;
     if (!batch)
         settle_strays(meter, lane, now);
+    if (batch && batch->blind) {
+        meter_give_up(meter, lane, now);
+        return;
+    }
+    if (batch && ran_dry(lane, now)) {
+        meter_abandon(meter, lane, now);
+        lane->gapped = true;
+        return;
+    }
     if (!batch || !(batch->end = timeline_record(lane->timeline, lane->stream)))
         return;
     meter_tally(meter, lane, now);
@@ -233,7 +263,7 @@ void meter_close_all(struct meter *meter, bool draining, uint64_t now)
 {
     for (uint64_t open = meter->open; open; open &= open - 1) {
         struct lane *lane = &meter->lanes[__builtin_ctzll(open)];
-        if (within_reach(lane))
+        if (lane_within_reach(lane))
             meter_close(meter, lane, now);
         else if (draining)
             meter_abandon(meter, lane, now);
@@ -241,50 +271,4 @@ void meter_close_all(struct meter *meter, bool draining, uint64_t now)
     for (unsigned i = 0; draining && i < METER_LANES; i++)
         if (!meter->lanes[i].open && atomic_load_explicit(&meter->lanes[i].key, memory_order_relaxed))
             settle_strays(meter, &meter->lanes[i], now);
-}
-
-/* ---- waits for events ---- */
-
-/* What the GPU still has to do, as estimated. What tickets still hold is charged, but not launched yet. */
-static int64_t in_flight(const struct meter *meter, uint64_t now)
-{
-    uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
-    int64_t work = drain > now ? (int64_t)(drain - now) : 0;
-    for (uint64_t open = meter->open; open; open &= open - 1) {
-        const struct lane *lane = &meter->lanes[__builtin_ctzll(open)];
-        work -= ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
-    }
-    return work;
-}
-
-void meter_before_event(struct meter *meter, CUevent event, uint64_t now)
-{
-    uint64_t draining = meter->open & meter->drains;
-    if (!draining)
-        return;
-    if (!event_pending(event)) {
-        meter->drains &= ~draining;
-        return;
-    }
-    for (; draining; draining &= draining - 1) {
-        struct lane *lane = &meter->lanes[__builtin_ctzll(draining)];
-        if (within_reach(lane))
-            meter_close(meter, lane, now);
-    }
-}
-
-void meter_after_event(struct meter *meter, uint64_t now)
-{
-    if (meter->drains & meter->waiting)
-        meter_collect(meter, now);
-    meter->drains &= ~(meter->waiting | meter->open);
-    if (!meter->open || in_flight(meter, now) > METER_FED)
-        return;
-    for (uint64_t open = meter->open; open; open &= open - 1) {
-        struct lane *lane = &meter->lanes[__builtin_ctzll(open)];
-        if (!within_reach(lane) || !stream_idle(lane->stream))
-            continue;
-        meter_abandon(meter, lane, now);
-        meter->drains |= lane_bit(meter, lane);
-    }
 }

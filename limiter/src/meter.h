@@ -40,11 +40,13 @@ struct batch {
     CUevent end;
     uint64_t opened;  /* when its first launch came */
     uint64_t closed;  /* when its end was recorded */
-    _Atomic uint64_t calling; /* ns the call of its first launch took; the GPU was idle if `start` is set */
+    _Atomic uint64_t launched; /* when the call of its first launch returned, … */
+    _Atomic uint64_t calling; /* … and the ns it took; the GPU may have been idle if `start` is set */
     _Atomic bool loading;     /* … and part of it was loading code */
     int64_t charged;
     struct terms terms;
     bool guessed;     /* charged without any measurement of its function */
+    bool blind;       /* without events: charged as estimated */
     uint32_t launches;
     unsigned note_count;
     struct estimate_note notes[METER_NOTES];
@@ -74,7 +76,8 @@ struct lane {
     int64_t end_ns;       /* where the last measured batch ended */
     uint64_t ticket_size; /* smaller where batches end in idleness before they are full */
     bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
-    unsigned starved;     /* batches that the GPU waited in, of late */
+    bool blind;           /* its last batch was not measured: no other begins where one ended */
+    unsigned starved;     /* batches of late that the host set the pace of */
 };
 
 struct calm {
@@ -156,7 +159,10 @@ static inline void meter_release(struct meter *meter)
     atomic_flag_clear_explicit(&meter->held, memory_order_release);
 }
 
-/* ---- the rest is for the holder of the meter: meter.c opens and closes, results.c charges and settles ---- */
+/* ---- the rest is for the holder of the meter: meter.c and waits.c open and close, results.c settles ---- */
+
+/* Whether the calling thread may record into the lane's stream and ask about it. */
+bool lane_within_reach(const struct lane *lane);
 
 static inline uint64_t lane_bit(const struct meter *meter, const struct lane *lane)
 {
@@ -178,8 +184,17 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
  */
 uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
 
-/* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: not measured. */
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
+/*
+ * How much may pass without events, where the host sets the pace and the first kernel is so short that they would
+ * cost more than they tell; 0: the open batch is measured, or the next is to be. `gap`: the host left one before.
+ */
+uint64_t meter_blind_grant(const struct lane *lane, uint64_t kernel, bool gap);
+
+/*
+ * Opens a batch, or lets the open one go on, with `grant` ns on the ticket; `blind`: a new one gets no events. False:
+ * it cannot be measured.
+ */
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, bool blind,
                 uint64_t now);
 /* Records the end of the lane's open batch. */
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now);

@@ -108,7 +108,8 @@ static void catch_up(struct launch *launch, uint64_t now)
     if (now - meter->collected > PACING_COLLECT)
         meter_collect(meter, now);
     struct lane *lane = launch->gap ? lane_find(meter, launch->key) : NULL;
-    if (lane && (lane->open || lane->gapped) && stream_idle(launch->stream)) {
+    bool timed = lane && (lane->open ? !lane->open->blind : lane->gapped);
+    if (timed && stream_idle(launch->stream)) {
         meter_abandon(meter, lane, now);
         launch->single = lane->gapped = true;
     }
@@ -128,16 +129,18 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     struct lane *lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream, now);
     if (!lane)
         return false;
-    bool known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
+    uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
     if (!known)
         meter_close(meter, lane, now); /* it is measured by itself */
     if (lane->open && lane->open->terms.limit != rule->limit)
         meter_close(meter, lane, now);
     bool opening = !lane->open;
     bool probe = opening && lane->starved >= METER_STARVED;
-    bool single = launch->single || !known || probe;
-    uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), single ? 0 : verdict->grant);
-    if (!meter_open(meter, lane, size, &terms, now))
+    uint64_t blind = meter_blind_grant(lane, known, launch->single);
+    bool single = !blind && (launch->single || !known || probe);
+    uint64_t grant = single ? 0 : blind && blind < verdict->grant ? blind : verdict->grant;
+    uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), grant);
+    if (!meter_open(meter, lane, size, &terms, blind, now))
         return false;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
     uint64_t expires = ticks + (uint64_t)((double)life * ticks_per_ns);
@@ -233,6 +236,7 @@ void pacing_end(const struct pacing *pacing, CUresult result)
     uint64_t now = weir_now();
     if (pacing->opened) {
         uint64_t calling = now - pacing->began;
+        atomic_store_explicit(&pacing->opened->launched, now, memory_order_relaxed);
         atomic_store_explicit(&pacing->opened->calling, calling, memory_order_relaxed);
         atomic_store_explicit(&pacing->opened->loading, pacing->first && calling > PACING_LOADING,
                               memory_order_relaxed);

@@ -9,6 +9,7 @@
 #define CALM (TURN + TURN / 10) /* nobody who has the card in turns is undisturbed for so long */
 #define MEAN_OF 32 /* batches that are averaged */
 #define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
+#define AT_ONCE (3 * (int64_t)WEIR_US) /* an event reaches an idle GPU, and is seen to, in less */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
 void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
@@ -142,12 +143,12 @@ static int64_t surely_used(struct calm *calm, const struct batch *batch, int64_t
 }
 
 /*
- * Whether the host was slower than the GPU: the launches took it longer than their work, and yet the GPU was
- * close behind at the end. It then waited inside the batch, too briefly to be seen one by one. Streams side
- * by side wait for each other too, and are left out.
+ * Whether the host may have set the pace: its launches took it longer than their work, and the GPU was close behind at
+ * the end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
+ * other too, and are left out.
  */
-static bool starved(const struct meter *meter, const struct lane *lane, const struct batch *batch,
-                    int64_t end)
+static bool host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch,
+                       int64_t end)
 {
     if (batch->launches < 2 || batch->guessed || batch->loading || batch->charged <= 0)
         return false;
@@ -179,6 +180,19 @@ static bool siblings_work(const struct meter *meter, uint64_t now)
     return drain > now && drain > own;
 }
 
+/*
+ * How long the GPU waited for the batch's first launch. At an event of its own it may have been idle, and then its
+ * work began when the launch reached it. Where it follows another, which was not over when the launch was on its
+ * way, it may have waited as well: as long as the clock is sure of.
+ */
+static int64_t idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle)
+{
+    int64_t waited = (int64_t)batch->launched - start;
+    if (was_idle || batch->loading)
+        return least(most(waited + AT_ONCE, 0), (int64_t)batch->calling);
+    return most(waited - timeline->slack, 0);
+}
+
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
@@ -189,18 +203,16 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     if (!timeline_consume(lane->timeline, batch->end, 0, &end))
         return false;
     lane->end_ns = end;
-    if (was_idle || batch->loading) { /* an idle GPU begins when the launch reaches it, not at the event */
-        start += (int64_t)batch->calling;
-        start = start < end ? start : end;
-    }
-    int64_t measured = end > start ? end - start : 0, shift = lane->timeline->shift;
+    int64_t shift = lane->timeline->shift;
+    start += idled(lane->timeline, batch, start + shift, was_idle);
+    int64_t measured = end > start ? end - start : 0;
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
     int64_t sure = surely_used(&meter->calm, batch, start + shift, end + shift);
     if (batch->terms.slot_end && !batch->guessed && measured > sure) {
         used = least(used, sure);
         measured = sure + (measured - sure) / DOUBT;
     }
-    bool waited = used > batch->charged && starved(meter, lane, batch, end);
+    bool waited = used > batch->charged && host_paced(meter, lane, batch, end);
     if (waited)
         used = batch->charged;
     lane->starved = waited ? lane->starved + 1 : 0;

@@ -269,6 +269,44 @@ class TestWaitsForEvents:
         assert both["share"] == pytest.approx((1 + 0.30) / 2, abs=0.01)
 
 
+class TestSlowHosts:
+    """Kernels of 2 us, a host that needs longer for each: as PyTorch with small models."""
+
+    STEPS: ClassVar[dict[str, float]] = {
+        "kernel_us": 2.2,
+        "functions": 12,
+        "think_us": 5,
+        "seconds": 5,
+        "warmup": 1,
+    }
+    INFERENCE: ClassVar[dict[str, float]] = {**STEPS, "step": 72, "ahead": 0, "step_idle_us": 20}
+    TRAINING: ClassVar[dict[str, float]] = {**STEPS, "step": 1000, "ahead": 8}
+
+    @pytest.mark.parametrize("load", [INFERENCE, TRAINING], ids=["inference", "training"])
+    @pytest.mark.parametrize("pauses", [{"think_us": 12}, {"pause_every": 5, "pause_us": 60}], ids=str)
+    def test_are_charged_for_kernels_and_not_for_launches_and_keep_their_pace(
+        self, world: World, load: dict[str, float], pauses: dict[str, float]
+    ) -> None:
+        """A kernel and the change to it take 4 us of the card's own utilisation; the host takes 15 to 22."""
+        settings = {**load, **pauses, "mark_us": 3.9, "gap_us": 1.8}
+        free, held = world(**settings), world(**settings, limit=3000)
+        assert free["share"] <= held["claimed"] <= 2.1 * free["share"]
+        assert held["launches"] > 0.99 * free["launches"]
+
+    def test_pay_for_few_timing_events(self, world: World) -> None:
+        result = world(**self.INFERENCE, pause_every=5, pause_us=60, mark_us=3.9, gap_us=1.8)
+        assert result["records"] / result["launches"] < 0.05
+
+    def test_a_pause_before_a_wait_is_no_work(self, world: World) -> None:
+        result = world(limit=3000, kernel_us=44, queue=0, pause_every=20, pause_us=20_000, mark_us=3.9)
+        assert result["claimed"] == pytest.approx(result["share"], rel=0.1)
+        assert result["throttled"] == 0
+
+    def test_one_whose_kernels_become_long_is_held(self, world: World) -> None:
+        result = world(**self.INFERENCE, limit=3000, longer_at=0.5, longer=100)
+        assert result["share"] == pytest.approx(0.30, abs=0.01)
+
+
 class TestLeftAlone:
     def test_nothing_is_paced_or_counted_while_the_stream_captures(self, world: World) -> None:
         result = world(limit=100, capture_for=10, seconds=1)

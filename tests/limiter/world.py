@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PACING = ("pacing", "launch", "turn", "meter", "results", "timeline", "estimates", "coverage", "pacer")
+METER = ("meter", "waits", "results", "timeline", "estimates", "coverage")
+PACING = ("pacing", "launch", "turn", *METER, "pacer")
 H200 = {"mark_us": 3.9, "gap_us": 1.8, "late_us": 60}  # what its events, launches and wake-ups cost
 
 Settings = dict[str, float]

@@ -127,6 +127,9 @@ static uint64_t run_until(uint64_t end)
         if (within(me->set.quiet_at, me->set.quiet_for))
             pass_time(START + (uint64_t)((me->set.quiet_at + me->set.quiet_for) * 1e9) - me->now);
         launch_one((*number)++);
+        spend(me->set.think_us);
+        if (me->set.pause_every > 0 && *number % (uint64_t)me->set.pause_every == 0)
+            spend(me->set.pause_us);
         if (me->set.ahead >= 0) {
             if (*number % (uint64_t)me->set.step == 0)
                 keep_ahead(*number - 1);

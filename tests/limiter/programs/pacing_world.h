@@ -23,6 +23,8 @@
 
 #define REALS(X)                                                                                             \
     X(limit) X(kernel_us) X(seconds) X(host_us) X(step_idle_us) X(warmup)                                    \
+    X(think_us)                           /* host time between launches, beside what a launch takes … */     \
+    X(pause_every) X(pause_us)            /* … and longer after every so many of them */                     \
     X(frame_us) X(offset_us) X(length_us) /* a slot */                                                       \
     X(relimit_at) X(relimit)              /* a limit changed at run time */                                  \
     X(gate_at) X(gate_for)                /* a gate that closes at run time */                               \
