@@ -11,6 +11,7 @@
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
+#define METER_EVERY 16              /* … of which one that begins so many batches is timed by itself, … */
 #define METER_SHORT (50 * WEIR_US)  /* a kernel for which timing events are dear … */
 #define METER_BLIND (200 * WEIR_US) /* … and how much estimated work may pass without */
 #define METER_IDLE ((int64_t)(50 * WEIR_US)) /* a host so much slower than its work may have left the GPU idle */
@@ -148,11 +149,17 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 
 /* ---- batches ---- */
 
+bool meter_probes(struct lane *lane, uint64_t kernel)
+{
+    bool due = ++lane->begun % METER_EVERY == 0 && kernel < METER_SHORT;
+    return lane->starved >= METER_STARVED || due;
+}
+
 uint64_t meter_blind_grant(const struct lane *lane, uint64_t kernel, bool gap)
 {
     if (lane->open)
         return lane->open->blind ? METER_BLIND : 0;
-    bool paced = (gap || lane->gapped || lane->starved) && lane->starved < METER_STARVED;
+    bool paced = gap || lane->gapped || lane->starved;
     bool timed = !(weir_ticks() * UINT64_C(0x9e3779b97f4a7c15) >> 61); /* one in eight, and nobody can foresee which */
     return paced && !timed && kernel && kernel < METER_SHORT ? METER_BLIND : 0;
 }

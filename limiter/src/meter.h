@@ -77,6 +77,7 @@ struct lane {
     uint64_t ticket_size; /* smaller where batches end in idleness before they are full */
     bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
     bool blind;           /* its last batch was not measured: no other begins where one ended */
+    unsigned begun;       /* batches */
     unsigned starved;     /* batches of late that the host set the pace of */
 };
 
@@ -161,6 +162,12 @@ static inline void meter_release(struct meter *meter)
 
 /* ---- the rest is for the holder of the meter: meter.c and waits.c open and close, results.c settles ---- */
 
+/* certainty.c, of a batch between `start` and `end` on the host's clock or its timeline's: what was surely used in its
+ * slot, whether the host set its pace, and how long the GPU waited for its first launch. */
+int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end);
+bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t end);
+int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle);
+
 /* Whether the calling thread may record into the lane's stream and ask about it. */
 bool lane_within_reach(const struct lane *lane);
 
@@ -183,6 +190,12 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
  * more than its batch still lacks, or a host that leaves gaps would lengthen it again and again.
  */
 uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
+
+/*
+ * Whether the next batch is its first launch alone. Where the host sets the pace times of many tell nothing, and
+ * estimates that have come to be its pace look right; so from time to time a short kernel is timed in any case.
+ */
+bool meter_probes(struct lane *lane, uint64_t kernel);
 
 /*
  * How much may pass without events, where the host sets the pace and the first kernel is so short that they would

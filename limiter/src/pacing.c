@@ -108,8 +108,9 @@ static void catch_up(struct launch *launch, uint64_t now)
     if (now - meter->collected > PACING_COLLECT)
         meter_collect(meter, now);
     struct lane *lane = launch->gap ? lane_find(meter, launch->key) : NULL;
-    bool timed = lane && (lane->open ? !lane->open->blind : lane->gapped);
-    if (timed && stream_idle(launch->stream)) {
+    if (lane && !lane->open) {
+        launch->single = lane->gapped;
+    } else if (lane && !lane->open->blind && stream_idle(launch->stream)) {
         meter_abandon(meter, lane, now);
         launch->single = lane->gapped = true;
     }
@@ -135,8 +136,8 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     if (lane->open && lane->open->terms.limit != rule->limit)
         meter_close(meter, lane, now);
     bool opening = !lane->open;
-    bool probe = opening && lane->starved >= METER_STARVED;
-    uint64_t blind = meter_blind_grant(lane, known, launch->single);
+    bool probe = opening && meter_probes(lane, known);
+    uint64_t blind = probe ? 0 : meter_blind_grant(lane, known, launch->single);
     bool single = !blind && (launch->single || !known || probe);
     uint64_t grant = single ? 0 : blind && blind < verdict->grant ? blind : verdict->grant;
     uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), grant);

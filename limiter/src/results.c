@@ -5,11 +5,6 @@
 #include "meter.h"
 #include "pacer.h"
 
-#define TURN (2 * (int64_t)WEIR_MS) /* one turn of the driver's own time slicing */
-#define CALM (TURN + TURN / 10) /* nobody who has the card in turns is undisturbed for so long */
-#define MEAN_OF 32 /* batches that are averaged */
-#define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
-#define AT_ONCE (3 * (int64_t)WEIR_US) /* an event reaches an idle GPU, and is seen to, in less */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
 void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
@@ -106,60 +101,6 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
 }
 
 /*
- * What a batch is expected to use. Estimates lie low for kernels that vary, so they are scaled by what batches in
- * certain time took; never down, or work behind a neighbour's back would go uncharged.
- */
-static int64_t expected_use(const struct calm *calm, int64_t charged)
-{
-    double scale = calm->took > calm->charged ? (double)calm->took / (double)calm->charged : 1;
-    return calm->charged > 0 ? (int64_t)((double)charged * scale) : charged;
-}
-
-/*
- * Where slots meet, a slice may share the card with a neighbour whose last kernel runs over, and an elapsed time
- * then holds the neighbour's turns as well. How long that goes on shows: who has the card in turns finds his work
- * late again and again. So a slot's time is certain from when work has taken what was expected for longer than a
- * turn, and in its second half in any case, or a function that became longer would not be seen. Else a batch is
- * taken for what it was expected to be.
- */
-static int64_t surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end)
-{
-    int64_t first = (int64_t)batch->terms.slot_start, to = (int64_t)batch->terms.slot_end;
-    if (calm->slot != first)
-        *calm = (struct calm){first, start, start, calm->charged, calm->took};
-    int64_t from = to - (to - first) / 2, measured = end - start;
-    if (calm->to - calm->from >= CALM)
-        from = least(from, calm->to);
-    int64_t certain = most(least(end, to) - most(start, from), 0);
-    int64_t expected = expected_use(calm, batch->charged);
-    calm->to = end;
-    if (measured - expected > TURN / 4)
-        calm->from = end;
-    if (certain >= measured) {
-        calm->charged += (batch->charged - calm->charged) / MEAN_OF;
-        calm->took += (measured - calm->took) / MEAN_OF;
-    }
-    return most(certain, expected);
-}
-
-/*
- * Whether the host may have set the pace: its launches took it longer than their work, and the GPU was close behind at
- * the end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
- * other too, and are left out.
- */
-static bool host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch,
-                       int64_t end)
-{
-    if (batch->launches < 2 || batch->guessed || batch->loading || batch->charged <= 0)
-        return false;
-    if ((meter->open | meter->waiting) & ~lane_bit(meter, lane))
-        return false;
-    int64_t kernel = batch->charged / (int64_t)batch->launches;
-    return (int64_t)(batch->closed - batch->opened) > batch->charged &&
-           end - (int64_t)batch->closed < kernel + HEELS;
-}
-
-/*
  * What no other stream of the process and, as far as its clock is sure, no other process of the slice has been
  * charged for. Where it is not sure, too much is charged rather than too little.
  */
@@ -180,19 +121,6 @@ static bool siblings_work(const struct meter *meter, uint64_t now)
     return drain > now && drain > own;
 }
 
-/*
- * How long the GPU waited for the batch's first launch. At an event of its own it may have been idle, and then its
- * work began when the launch reached it. Where it follows another, which was not over when the launch was on its
- * way, it may have waited as well: as long as the clock is sure of.
- */
-static int64_t idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle)
-{
-    int64_t waited = (int64_t)batch->launched - start;
-    if (was_idle || batch->loading)
-        return least(most(waited + AT_ONCE, 0), (int64_t)batch->calling);
-    return most(waited - timeline->slack, 0);
-}
-
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
@@ -204,15 +132,15 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         return false;
     lane->end_ns = end;
     int64_t shift = lane->timeline->shift;
-    start += idled(lane->timeline, batch, start + shift, was_idle);
+    start += batch_idled(lane->timeline, batch, start + shift, was_idle);
     int64_t measured = end > start ? end - start : 0;
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
-    int64_t sure = surely_used(&meter->calm, batch, start + shift, end + shift);
+    int64_t sure = batch_surely_used(&meter->calm, batch, start + shift, end + shift);
     if (batch->terms.slot_end && !batch->guessed && measured > sure) {
         used = least(used, sure);
         measured = sure + (measured - sure) / DOUBT;
     }
-    bool waited = used > batch->charged && host_paced(meter, lane, batch, end);
+    bool waited = used > batch->charged && batch_host_paced(meter, lane, batch, end);
     if (waited)
         used = batch->charged;
     lane->starved = waited ? lane->starved + 1 : 0;

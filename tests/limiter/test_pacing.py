@@ -245,13 +245,13 @@ class TestWaitsForEvents:
         """A kernel measured by itself reads some 2 us long."""
         result = world(**{**self.SLOW_HOST, "step_idle_us": idle_us})
         assert result["share"] == pytest.approx(share, abs=0.01)
-        assert result["share"] <= result["claimed"] < result["share"] * 1.16
+        assert 0.98 * result["share"] <= result["claimed"] < result["share"] * 1.16
         assert result["records"] / result["wall_ms"] < 1
 
     def test_its_kernels_that_become_longer_are_noticed(self, world: World) -> None:
         slow = {**self.SLOW_HOST, "step_idle_us": 30, "warmup": 2}
         result = world(**slow, longer_at=1, longer=1.5)
-        assert result["share"] <= result["claimed"] < result["share"] * 1.16
+        assert 0.98 * result["share"] <= result["claimed"] < result["share"] * 1.16
 
     def test_gaps_that_leave_the_gpu_fed_do_not_keep_a_batch_open(self, world: World) -> None:
         result = world(ahead=64, step=1, kernel_us=200, warmup=1)
@@ -296,6 +296,12 @@ class TestSlowHosts:
     def test_pay_for_few_timing_events(self, world: World) -> None:
         result = world(**self.INFERENCE, pause_every=5, pause_us=60, mark_us=3.9, gap_us=1.8)
         assert result["records"] / result["launches"] < 0.05
+
+    def test_estimates_that_have_become_the_pace_of_launches_come_down(self, world: World) -> None:
+        """Launches of 15 us, as a program that is just starting may have; its first times hold all of that."""
+        slow = {**self.INFERENCE, "think_us": 0, "host_us": 15, "mark_us": 3.9, "gap_us": 1.8}
+        result = world(**{**slow, "warmup": 15})
+        assert result["claimed"] < 2.7 * result["share"]
 
     def test_a_pause_before_a_wait_is_no_work(self, world: World) -> None:
         result = world(limit=3000, kernel_us=44, queue=0, pause_every=20, pause_us=20_000, mark_us=3.9)

@@ -1,0 +1,85 @@
+/*
+ * How much of a batch's elapsed time was its own work. See meter.h.
+ *
+ * Between two timing events lie, beside the work, what the GPU waited for the host, what a neighbour had of it where
+ * slots meet, and what the events themselves take. Where that cannot be told apart, a batch is taken for what it was
+ * charged: estimates come from launches and slots in which it can. Nothing is charged or learned here.
+ */
+#include "meter.h"
+
+#define TURN (2 * (int64_t)WEIR_MS) /* one turn of the driver's own time slicing */
+#define CALM (TURN + TURN / 10) /* nobody who has the card in turns is undisturbed for so long */
+#define MEAN_OF 32 /* batches that are averaged */
+#define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
+#define MARKS (4 * (int64_t)WEIR_US) /* what two timing events around a kernel read too much on an idle GPU, … */
+#define AT_ONCE (10 * (int64_t)WEIR_US) /* … which an event reaches in less */
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/*
+ * What a batch is expected to use. Estimates lie low for kernels that vary, so they are scaled by what batches in
+ * certain time took; never down, or work behind a neighbour's back would go uncharged.
+ */
+static int64_t expected_use(const struct calm *calm, int64_t charged)
+{
+    double scale = calm->took > calm->charged ? (double)calm->took / (double)calm->charged : 1;
+    return calm->charged > 0 ? (int64_t)((double)charged * scale) : charged;
+}
+
+/*
+ * Where slots meet, a slice may share the card with a neighbour whose last kernel runs over, and an elapsed time
+ * then holds the neighbour's turns as well. How long that goes on shows: who has the card in turns finds his work
+ * late again and again. So a slot's time is certain from when work has taken what was expected for longer than a
+ * turn, and in its second half in any case, or a function that became longer would not be seen. Else a batch is
+ * taken for what it was expected to be.
+ */
+int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end)
+{
+    int64_t first = (int64_t)batch->terms.slot_start, to = (int64_t)batch->terms.slot_end;
+    if (calm->slot != first)
+        *calm = (struct calm){first, start, start, calm->charged, calm->took};
+    int64_t from = to - (to - first) / 2, measured = end - start;
+    if (calm->to - calm->from >= CALM)
+        from = least(from, calm->to);
+    int64_t certain = most(least(end, to) - most(start, from), 0);
+    int64_t expected = expected_use(calm, batch->charged);
+    calm->to = end;
+    if (measured - expected > TURN / 4)
+        calm->from = end;
+    if (certain >= measured) {
+        calm->charged += (batch->charged - calm->charged) / MEAN_OF;
+        calm->took += (measured - calm->took) / MEAN_OF;
+    }
+    return most(certain, expected);
+}
+
+/*
+ * Whether the host may have set the pace: its launches took it longer than their work, and the GPU was close behind at
+ * the end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
+ * other too, and are left out.
+ */
+bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch,
+                       int64_t end)
+{
+    if (batch->launches < 2 || batch->guessed || batch->loading || batch->charged <= 0)
+        return false;
+    if ((meter->open | meter->waiting) & ~lane_bit(meter, lane))
+        return false;
+    int64_t kernel = batch->charged / (int64_t)batch->launches;
+    return (int64_t)(batch->closed - batch->opened) > batch->charged &&
+           end - (int64_t)batch->closed < kernel + HEELS;
+}
+
+/*
+ * How long the GPU waited for the batch's first launch. At an event of its own it may have been idle, and then its
+ * work began when the launch reached it. Where it follows another, which was not over when the launch was on its
+ * way, it may have waited as well: as long as the clock is sure of.
+ */
+int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle)
+{
+    int64_t waited = (int64_t)batch->launched - start;
+    if (!was_idle && !batch->loading)
+        return most(waited - timeline->slack, 0);
+    return least((int64_t)batch->calling, most(waited, waited > -AT_ONCE ? MARKS : 0));
+}
