@@ -298,7 +298,7 @@ class TestSlowHosts:
         assert result["records"] / result["launches"] < 0.05
 
     def test_estimates_that_have_become_the_pace_of_launches_come_down(self, world: World) -> None:
-        """Launches of 15 us, as a program that is just starting may have; its first times hold all of that."""
+        """Launches of 15 us, as a program that is just starting may have: its first times hold them."""
         slow = {**self.INFERENCE, "think_us": 0, "host_us": 15, "mark_us": 3.9, "gap_us": 1.8}
         result = world(**{**slow, "warmup": 15})
         assert result["claimed"] < 2.7 * result["share"]
