@@ -14,9 +14,6 @@
 #define MARKS (4 * (int64_t)WEIR_US) /* what two timing events around a kernel read too much on an idle GPU, … */
 #define AT_ONCE (10 * (int64_t)WEIR_US) /* … which an event reaches in less */
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /*
  * What a batch is expected to use. Estimates lie low for kernels that vary, so they are scaled by what batches in
  * certain time took; never down, or work behind a neighbour's back would go uncharged.
@@ -59,8 +56,7 @@ int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t 
  * the end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
  * other too, and are left out.
  */
-bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch,
-                       int64_t end)
+bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t end)
 {
     if (batch->launches < 2 || batch->guessed || batch->loading || batch->charged <= 0)
         return false;

@@ -16,8 +16,6 @@
 #define METER_BLIND (200 * WEIR_US) /* … and how much estimated work may pass without */
 #define METER_IDLE ((int64_t)(50 * WEIR_US)) /* a host so much slower than its work may have left the GPU idle */
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
 {
     uint64_t batch = atomic_load_explicit(&lane->batch, memory_order_relaxed);
@@ -34,7 +32,7 @@ void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
 uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted)
 {
     int64_t left = ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
-    int64_t size = (int64_t)least(granted, lane->ticket_size);
+    int64_t size = least((int64_t)granted, (int64_t)lane->ticket_size);
     if (lane->open)
         size -= lane->granted - left;
     if (size < (int64_t)charge)
@@ -149,19 +147,28 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 
 /* ---- batches ---- */
 
-bool meter_probes(struct lane *lane, uint64_t kernel)
+static bool probes(struct lane *lane, uint64_t kernel)
 {
     bool due = ++lane->begun % METER_EVERY == 0 && kernel < METER_SHORT;
     return lane->starved >= METER_STARVED || due;
 }
 
-uint64_t meter_blind_grant(const struct lane *lane, uint64_t kernel, bool gap)
+static bool goes_blind(const struct lane *lane, uint64_t kernel, bool gap)
 {
-    if (lane->open)
-        return lane->open->blind ? METER_BLIND : 0;
     bool paced = gap || lane->gapped || lane->starved;
     bool timed = !(weir_ticks() * UINT64_C(0x9e3779b97f4a7c15) >> 61); /* one in eight, and nobody can foresee which */
-    return paced && !timed && kernel && kernel < METER_SHORT ? METER_BLIND : 0;
+    return paced && !timed && kernel && kernel < METER_SHORT;
+}
+
+struct plan meter_plan(struct lane *lane, uint64_t kernel, bool gap, uint64_t granted)
+{
+    struct plan plan = {.probe = !lane->open && probes(lane, kernel)};
+    plan.blind = lane->open ? lane->open->blind : !plan.probe && goes_blind(lane, kernel, gap);
+    if (plan.blind)
+        plan.grant = granted < METER_BLIND ? granted : METER_BLIND;
+    else if (!plan.probe && !gap && kernel)
+        plan.grant = granted;
+    return plan;
 }
 
 void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
@@ -224,18 +231,20 @@ static bool ran_dry(const struct lane *lane, uint64_t now)
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
 {
     struct batch *batch = lane->open;
-    if (!batch)
+    if (!batch) {
         settle_strays(meter, lane, now);
-    if (batch && batch->blind) {
+        return;
+    }
+    if (batch->blind) {
         meter_give_up(meter, lane, now);
         return;
     }
-    if (batch && ran_dry(lane, now)) {
+    if (ran_dry(lane, now)) {
         meter_abandon(meter, lane, now);
         lane->gapped = true;
         return;
     }
-    if (!batch || !(batch->end = timeline_record(lane->timeline, lane->stream)))
+    if (!(batch->end = timeline_record(lane->timeline, lane->stream)))
         return;
     meter_tally(meter, lane, now);
     batch->closed = now;
@@ -261,8 +270,8 @@ void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now)
     meter_tally(meter, lane, now);
     if (batch->start)
         timeline_drop(lane->timeline, batch->start);
-    uint64_t half = batch->charged > 0 ? (uint64_t)batch->charged / 2 : 0;
-    lane->ticket_size = half < TICKET_LEAST ? TICKET_LEAST : least(half, PACER_FREE_TICKET);
+    int64_t half = least(batch->charged / 2, (int64_t)PACER_FREE_TICKET);
+    lane->ticket_size = (uint64_t)most(half, (int64_t)TICKET_LEAST);
     meter_settle_unmeasured(meter, batch);
 }
 

@@ -162,6 +162,9 @@ static inline void meter_release(struct meter *meter)
 
 /* ---- the rest is for the holder of the meter: meter.c and waits.c open and close, results.c settles ---- */
 
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* certainty.c, of a batch between `start` and `end` on the host's clock or its timeline's: what was surely used in its
  * slot, whether the host set its pace, and how long the GPU waited for its first launch. */
 int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end);
@@ -192,16 +195,17 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
 
 /*
- * Whether the next batch is its first launch alone. Where the host sets the pace times of many tell nothing, and
- * estimates that have come to be its pace look right; so from time to time a short kernel is timed in any case.
+ * How the batch of a launch of a kernel of so many ns (0: unknown) is to be timed, which may be granted so much. Where
+ * the host sets the pace, times of many launches tell nothing and their events are dear: most batches that a short
+ * kernel begins go blind. But estimates that have come to be that pace look right, so from time to time one is timed
+ * by itself. `gap`: the host left one before it.
  */
-bool meter_probes(struct lane *lane, uint64_t kernel);
-
-/*
- * How much may pass without events, where the host sets the pace and the first kernel is so short that they would
- * cost more than they tell; 0: the open batch is measured, or the next is to be. `gap`: the host left one before.
- */
-uint64_t meter_blind_grant(const struct lane *lane, uint64_t kernel, bool gap);
+struct plan {
+    uint64_t grant; /* 0: the launch alone */
+    bool blind;     /* no events */
+    bool probe;     /* that a short kernel is timed in any case */
+};
+struct plan meter_plan(struct lane *lane, uint64_t kernel, bool gap, uint64_t granted);
 
 /*
  * Opens a batch, or lets the open one go on, with `grant` ns on the ticket; `blind`: a new one gets no events. False:

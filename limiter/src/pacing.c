@@ -136,19 +136,16 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     if (lane->open && lane->open->terms.limit != rule->limit)
         meter_close(meter, lane, now);
     bool opening = !lane->open;
-    bool probe = opening && meter_probes(lane, known);
-    uint64_t blind = probe ? 0 : meter_blind_grant(lane, known, launch->single);
-    bool single = !blind && (launch->single || !known || probe);
-    uint64_t grant = single ? 0 : blind && blind < verdict->grant ? blind : verdict->grant;
-    uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), grant);
-    if (!meter_open(meter, lane, size, &terms, blind, now))
+    struct plan plan = meter_plan(lane, known, launch->single, verdict->grant);
+    uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), plan.grant);
+    if (!meter_open(meter, lane, size, &terms, plan.blind, now))
         return false;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
     uint64_t expires = ticks + (uint64_t)((double)life * ticks_per_ns);
     atomic_store_explicit(&lane->expires, expires, memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
-    lane->starved = probe ? 0 : lane->starved;
+    lane->starved = plan.probe ? 0 : lane->starved;
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     return true;

@@ -25,9 +25,6 @@ void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
     meter_charge_drain(meter, ns, now);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static void count_gpu_time(struct meter *meter, int64_t ns)
 {
     if (ns > 0)
