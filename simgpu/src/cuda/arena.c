@@ -7,10 +7,12 @@
  * arena below 4 GiB. What it does not do: charge a card.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <linux/memfd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -105,6 +107,19 @@ int sim_arena_file(uint64_t size)
 {
     int fd = (int)syscall(SYS_memfd_create, "simgpu-memory", MFD_CLOEXEC); /* glibc has it since 2.27 only */
     if (fd >= 0 && ftruncate(fd, (off_t)size)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+int sim_arena_file_of(pid_t process, int number, uint64_t inode, uint64_t size)
+{
+    char path[64];
+    struct stat file;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", process, number);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &file) || file.st_ino != inode || (uint64_t)file.st_size != size)) {
         close(fd);
         fd = -1;
     }

@@ -78,24 +78,9 @@ static struct import *opened_before(const struct handle *handle)
     return NULL;
 }
 
-/* The exporter's file, or -1 when it has closed it: the memory was freed, or the process is gone. */
-static int open_file(const struct handle *handle)
-{
-    char path[64];
-    struct stat file;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", handle->pid, handle->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    if (!fstat(fd, &file) && file.st_ino == handle->inode && (uint64_t)file.st_size == handle->file_size)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 static bool map_file(const struct handle *handle, uint64_t *region)
 {
-    int fd = open_file(handle);
+    int fd = sim_arena_file_of(handle->pid, handle->fd, handle->inode, handle->file_size);
     if (fd < 0)
         return false;
     *region = sim_arena_take(handle->file_size, SIM_GRANULARITY, false);

@@ -11,6 +11,8 @@
 #ifndef SIMGPU_MEMORY_H
 #define SIMGPU_MEMORY_H
 
+#include <sys/types.h>
+
 #include "driver.h"
 #include "graph.h"
 
@@ -47,6 +49,8 @@ bool sim_arena_take_at(uint64_t address, uint64_t size);          /* exactly the
 void sim_arena_give(uint64_t base);                               /* contents are dropped */
 bool sim_arena_contains(uint64_t address);
 int sim_arena_file(uint64_t size); /* of zeros, for sim_arena_map; -1: none could be made */
+/* The one that a process has by this number, opened here; -1: it has closed it, or is gone. */
+int sim_arena_file_of(pid_t process, int number, uint64_t inode, uint64_t size);
 bool sim_arena_map(uint64_t address, uint64_t size, int fd, uint64_t offset); /* a file's bytes there */
 void sim_arena_clear(uint64_t address, uint64_t size);            /* private zeros again */
 

@@ -131,23 +131,9 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdevicep
     return CUDA_SUCCESS;
 }
 
-/* The exporter's file, or -1 when it has closed it: the pool gave the memory back, or the process is gone. */
-static int open_file(const struct pointer *pointer)
-{
-    char path[64];
-    struct stat file;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", pointer->pid, pointer->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &file) || file.st_ino != pointer->inode || (uint64_t)file.st_size != pointer->chunk)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 static CUresult map(const struct pointer *pointer, uint32_t device, CUdeviceptr *made)
 {
-    int fd = open_file(pointer);
+    int fd = sim_arena_file_of(pointer->pid, pointer->fd, pointer->inode, pointer->chunk);
     if (fd < 0)
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t region = sim_arena_take(pointer->chunk, SIM_GRANULARITY, false);
