@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "require.h"
+#include "../../programs/require.h"
 
 #define GPU(symbol) ((__typeof__(&symbol))gpu_find(#symbol))
 

@@ -10,7 +10,7 @@
 
 #include "internal.h"
 #include "ledger.h"
-#include "require.h"
+#include "../../programs/require.h"
 
 #define MIB UINT64_C(1048576)
 

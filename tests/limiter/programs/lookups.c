@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "require.h"
+#include "../../programs/require.h"
 
 int probe(void);          /* in libcaller.so, which asks RTLD_NEXT for the one in libinner.so */
 void *open_by_name(void); /* in libcaller.so, which finds it by its own RUNPATH only */

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../../programs/descriptors.h"
 #include "gpu.h"
 
 #define OBJECTS 256
@@ -68,30 +69,17 @@ static CUresult map(struct object *object)
     return result ? result : GPU(cuMemMap)(object->address, object->size, 0, object->name, 0);
 }
 
-/* One message: a size, with a descriptor where fd is not −1. */
+/* One message: a size and a descriptor. */
 static CUresult send_object(size_t size, int fd)
 {
-    char room[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec bytes = {&size, sizeof size};
-    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    REQUIRE(sendmsg(into, &message, 0) == sizeof size);
+    send_descriptor(into, &size, sizeof size, fd);
     return CUDA_SUCCESS;
 }
 
 static CUresult receive_object(void)
 {
-    int fd = -1;
     size_t size;
-    char room[CMSG_SPACE(sizeof fd)];
-    struct iovec bytes = {&size, sizeof size};
-    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    REQUIRE(recvmsg(from, &message, 0) == sizeof size && CMSG_FIRSTHDR(&message));
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    int fd = receive_descriptor(from, &size, sizeof size);
     return keep(CUDA_SUCCESS, (uint64_t)fd, size);
 }
 

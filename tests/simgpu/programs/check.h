@@ -11,13 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUIRE(condition)                                                        \
-    do {                                                                          \
-        if (!(condition)) {                                                       \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                              \
-        }                                                                         \
-    } while (0)
+#include "../../programs/require.h"
 
 #define EQUAL(have, want)                                                                               \
     do {                                                                                                \

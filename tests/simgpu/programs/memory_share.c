@@ -113,7 +113,7 @@ static void make_physical(void)
     OK(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     EQUAL(process_used(), CONTEXT + 4 * MIB); /* imported where it was made: the same memory */
     OK(cuMemRelease(again));
-    send_descriptor(fd);
+    hand_over(fd);
     wait_turn();
     EQUAL(read_card(pointer + 4), 44);
     OK(cuMemUnmap(pointer, 4 * MIB));
@@ -134,7 +134,7 @@ static void use_physical(void)
 {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
-    int fd = receive_descriptor();
+    int fd = be_handed();
     OK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     OK(cuMemGetAllocationPropertiesFromHandle(&prop, handle));
     EQUAL(prop.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
@@ -169,7 +169,7 @@ static void make_and_die(void)
     OK(cuMemAlloc(&pointer, 64 * MIB)); /* its own alone */
     OK(cuMemCreate(&handle, 4 * MIB, &prop, 0));
     OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    send_descriptor(fd);
+    hand_over(fd);
     wait_turn();
     raise(SIGKILL);
 }
@@ -177,7 +177,7 @@ static void make_and_die(void)
 static void outlive(pid_t maker)
 {
     CUmemGenericAllocationHandle handle;
-    int fd = receive_descriptor(), status;
+    int fd = be_handed(), status;
     OK(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     EQUAL(process_used(), CONTEXT);
     EQUAL(card_used(), 2 * CONTEXT + 68 * MIB);

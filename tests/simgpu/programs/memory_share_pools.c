@@ -26,7 +26,7 @@ static void make(void)
     OK(cuCtxSynchronize());
     OK(cuMemsetD32(pointer, 33, 1));
     OK(cuMemPoolExportPointer(&data, pointer));
-    send_descriptor(fd);
+    hand_over(fd);
     say(&data, sizeof data);
     wait_turn();
     EQUAL(read_card(pointer + 4), 44);
@@ -47,7 +47,7 @@ static void use(void)
     CUmemPoolPtrExportData data, spoilt = {0};
     CUmemoryPool pool;
     CUdeviceptr pointer, again;
-    int fd = receive_descriptor();
+    int fd = be_handed();
     void *handle = (void *)(intptr_t)fd;
     hear(&data, sizeof data);
     OK(cuMemPoolImportFromShareableHandle(&pool, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "../../programs/descriptors.h"
 #include "card.h"
 
 static int peer; /* the other process */
@@ -30,28 +31,16 @@ static inline void wait_turn(void)
     hear(&byte, 1);
 }
 
-static inline void send_descriptor(int fd)
+static inline void hand_over(int fd)
 {
-    char control[CMSG_SPACE(sizeof fd)] = {0}, byte = 0;
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    REQUIRE(sendmsg(peer, &message, 0) == 1);
+    char byte = 0;
+    send_descriptor(peer, &byte, 1, fd);
 }
 
-static inline int receive_descriptor(void)
+static inline int be_handed(void)
 {
-    int fd;
-    char control[CMSG_SPACE(sizeof fd)], byte;
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    REQUIRE(recvmsg(peer, &message, 0) == 1);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-    return fd;
+    char byte;
+    return receive_descriptor(peer, &byte, 1);
 }
 
 static inline void in_two_processes(void (*maker)(void), void (*user)(void))
