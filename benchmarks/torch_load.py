@@ -13,13 +13,14 @@ nothing of Weir: it runs unchanged inside and outside a slice."""
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import queue
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -96,18 +97,25 @@ KINDS = {
 }
 
 
-def run(step: Step, seconds: float, ahead: int = 64) -> tuple[int, float]:
-    """Call `step` for `seconds`, at most `ahead` calls in front of the card; steps done and seconds taken."""
+def stepping(step: Step, ahead: int) -> Iterator[int]:
+    """Call `step` each time, at most `ahead` calls in front of the card; how often it was called by then."""
     marks = [torch.cuda.Event() for _ in range(ahead)]
-    started = time.monotonic()
-    steps = 0
-    while time.monotonic() - started < seconds:
+    for steps in itertools.count():
         mark = marks[steps % ahead]
         if steps >= ahead:
             mark.synchronize()
         step()
         mark.record()
-        steps += 1
+        yield steps + 1
+
+
+def run(step: Step, seconds: float, ahead: int = 64) -> tuple[int, float]:
+    """Call `step` for `seconds`, at most `ahead` calls in front of the card; steps done and seconds taken."""
+    calls = stepping(step, ahead)
+    started = time.monotonic()
+    steps = 0
+    while time.monotonic() - started < seconds:
+        steps = next(calls)
     torch.cuda.synchronize()
     return steps, time.monotonic() - started
 
@@ -125,15 +133,9 @@ def work_on(step: Step, every: float, ahead: int = 8) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     asked: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=lambda: [asked.put(line) for line in sys.stdin], daemon=True).start()
-    marks = [torch.cuda.Event() for _ in range(ahead)]
-    steps, due = 0, time.monotonic()
+    calls, due = stepping(step, ahead), time.monotonic()
     while not stopped.is_set():
-        mark = marks[steps % ahead]
-        if steps >= ahead:
-            mark.synchronize()
-        step()
-        mark.record()
-        steps += 1
+        steps = next(calls)
         if (now := time.monotonic()) >= due:
             due = now + every
             print(json.dumps({"phase": "running", "at": now, "steps": max(0, steps - ahead)}), flush=True)

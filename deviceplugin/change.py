@@ -169,6 +169,14 @@ def await_page(path: Path, wanted: Identity, now: Callable[[], float] = time.mon
     raise HostError(f"{path}: written down, but no agent put it into force within {_PATIENCE:.0f} s")
 
 
+def put_into_force(box: Path, path: Path, wanted: Identity) -> None:
+    """Ring the agent for a change that is written down, and return when it is obeyed. Raises HostError."""
+    bell = open_bell(box)
+    ring(bell)
+    os.close(bell)
+    await_page(path, wanted)
+
+
 @click.command("set", short_help="Change what a running slice may use.")
 @click.argument("name")
 @click.option("--memory", metavar="SIZE", help="As 4GiB, or 25% of the card; not below what it holds.")
@@ -203,7 +211,4 @@ def set_slice(
         raise UsageError("NAME", name, "slices here: none")
     path, wanted = change_slice(box, nvml, name, change)
     with Office(box, Agent(box, nvml)):
-        bell = open_bell(box)
-        ring(bell)
-        os.close(bell)
-        await_page(path, wanted)
+        put_into_force(box, path, wanted)

@@ -30,6 +30,11 @@ def parse_lease(text: str | None) -> int | None:
     return int(match[1]) * _SECONDS[match[2]]
 
 
+def _memory_limit(lease: Lease) -> int:
+    """As the control page says it."""
+    return layout.NO_LIMIT if lease.memory_bytes is None else lease.memory_bytes
+
+
 def with_lease(control: ControlDevice, lease: Lease, now: int) -> ControlDevice:
     """The control fields of a card, whose slot is in them already, under a lease."""
     if lease.deadline <= now:
@@ -37,7 +42,7 @@ def with_lease(control: ControlDevice, lease: Lease, now: int) -> ControlDevice:
     capped = control.lease_core_limit < layout.FULL_CORES
     return replace(
         control,
-        lease_memory_limit=layout.NO_LIMIT if lease.memory_bytes is None else lease.memory_bytes,
+        lease_memory_limit=_memory_limit(lease),
         lease_core_limit=min(control.lease_core_limit, lease.cores_bp),
         lease_deadline=control.lease_deadline if capped else lease.deadline,
     )
@@ -47,8 +52,8 @@ def obeys(control: ControlDevice, identity: Identity, now: int) -> bool:
     """Whether a card's fields say what the slice's lease says, or no more of one that has ended."""
     lease = identity.lease
     if lease.deadline > now:
-        memory = layout.NO_LIMIT if lease.memory_bytes is None else lease.memory_bytes
-        return control.memory_limit_at(now) <= memory and control.core_limit_at(now) <= lease.cores_bp
+        cores = control.core_limit_at(now)
+        return control.memory_limit_at(now) <= _memory_limit(lease) and cores <= lease.cores_bp
     slot_caps = control.core_limit == layout.FULL_CORES
     return control.lease_memory_limit == layout.NO_LIMIT and (
         slot_caps or control.lease_core_limit == layout.FULL_CORES

@@ -22,8 +22,7 @@ from typing import Any, Self
 
 from benchmarks.card.bench import Bench, LoadError
 from benchmarks.card.curves import Curve
-from deviceplugin.change import Change, await_page, change_slice
-from deviceplugin.office import open_bell, ring
+from deviceplugin.change import Change, change_slice, put_into_force
 from limiter.slices import slices_root
 
 PATIENCE = 120.0  # seconds until a load must work: PyTorch's first import on a cold disk
@@ -125,10 +124,7 @@ class Program:
         """Give the slice another limit; in force when this returns."""
         box = self._bench.box
         path, wanted = change_slice(box, self._bench.nvml, self.name, Change(cores=str(cores)))
-        bell = open_bell(box)
-        ring(bell)
-        os.close(bell)
-        await_page(path, wanted)
+        put_into_force(box, path, wanted)
 
     def profile(self, seconds: float) -> float | None:
         """The part of so many seconds in which a kernel of this program ran, as CUPTI sees it."""
