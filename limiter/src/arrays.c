@@ -39,7 +39,7 @@ void weir_arrays_forget(void)
 static uint64_t card_free(void)
 {
     size_t left = 0, total = 0;
-    return WEIR_CALL(cuMemGetInfo_v2, &left, &total) == CUDA_SUCCESS ? left : 0;
+    return WEIR_ASK(cuMemGetInfo_v2, &left, &total) == CUDA_SUCCESS ? left : 0;
 }
 
 /* Bytes of one channel; 0: of a format that is not laid out texel by texel. */

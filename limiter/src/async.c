@@ -1,77 +1,48 @@
 /*
  * The hooks of stream-ordered allocation and of memory pools; pools.c keeps their account.
  *
- * An allocation inside a stream capture takes nothing yet: it becomes a node of a graph (graphs.c). A plain buffer freed in stream order counts as free at the call: by as much as the stream is
- * behind, the ledger is early.
+ * An allocation inside a stream capture takes nothing yet: it becomes a node of a graph (graphs.c). Whether it is one
+ * is asked before anything else is, for most questions about a stream end its capture (streams.h). A plain buffer
+ * freed in stream order counts as free at the call: by as much as the stream is behind, the ledger is early.
  */
 #include "account.h"
 #include "graphs.h"
 #include "memory.h"
 #include "pools.h"
-
-/* How the two kinds of default stream are asked about. */
-struct queries {
-    CUresult (*capture)(CUstream, CUstreamCaptureStatus *);
-    weir_stream_query *busy;
-};
-
-static struct queries legacy(void)
-{
-    return (struct queries){WEIR_REAL(cuStreamIsCapturing), WEIR_REAL(cuStreamQuery)};
-}
-
-static struct queries per_thread(void)
-{
-    return (struct queries){WEIR_REAL(cuStreamIsCapturing_ptsz), WEIR_REAL(cuStreamQuery_ptsz)};
-}
-
-static bool capturing(const struct queries *ask, CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return ask->capture(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-/* The stream's device, which need not be the current context's; drivers before 12.8 cannot be asked. */
-static CUresult ordinal_of(CUstream stream, CUdevice *ordinal)
-{
-    bool default_stream = (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD;
-    if (default_stream || !weir_has_real(WEIR_ID_cuStreamGetDevice))
-        return WEIR_REAL(cuCtxGetDevice)(ordinal);
-    return WEIR_REAL(cuStreamGetDevice)(stream, ordinal);
-}
+#include "streams.h"
 
 static struct weir_pool *current_pool(CUstream stream)
 {
-    CUdevice ordinal;
     CUmemoryPool handle = NULL;
-    if (!weir_slice() || ordinal_of(stream, &ordinal) != CUDA_SUCCESS ||
-        WEIR_REAL(cuDeviceGetMemPool)(&handle, ordinal) != CUDA_SUCCESS)
+    CUdevice ordinal = stream_device(stream);
+    if (ordinal < 0 || WEIR_REAL(cuDeviceGetMemPool)(&handle, ordinal) != CUDA_SUCCESS)
         return NULL;
     return weir_pool_intern(handle, weir_device_of(ordinal), false);
 }
 
-/* Whether the driver may be asked; `pool` becomes NULL when there is nothing to settle afterwards. */
-static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound, struct queries ask,
+/* Whether the driver may be asked. `from`: the pool; NULL: the device's. `*pool`: what is to be settled afterwards. */
+static bool may_allocate(struct weir_pool **pool, CUmemoryPool from, uint64_t size, uint64_t *bound,
                          CUstream stream)
 {
+    *pool = NULL;
     if (!weir_slice())
         return !weir_refusing();
-    if (capturing(&ask, stream)) {
-        *pool = NULL;
+    if (stream_captures(stream))
         weir_graphs_allocate();
-    }
+    else
+        *pool = from ? weir_pool_find(from) : current_pool(stream);
     if (!*pool)
         return weir_current_device() != WEIR_OTHER_DEVICE;
-    return weir_pool_reserve(*pool, size, stream, ask.busy, bound);
+    return weir_pool_reserve(*pool, size, stream, bound);
 }
 
-#define ALLOCATE(symbol, pool_expression, ask, ...)                                                          \
+#define ALLOCATE(symbol, pool, as_stream, ...)                                                               \
     {                                                                                                        \
         if (weir_inside)                                                                                     \
             return WEIR_REAL(symbol)(__VA_ARGS__);                                                           \
-        struct weir_pool *account = pool_expression;                                                         \
+        struct weir_pool *account;                                                                           \
         uint64_t bound = 0;                                                                                  \
-        if (!may_allocate(&account, size, &bound, ask(), stream))                                            \
+        if (!may_allocate(&account, pool, size, &bound, as_stream(stream)))                                  \
             return CUDA_ERROR_OUT_OF_MEMORY;                                                                 \
         CUresult result = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
         if (account)                                                                                         \
@@ -80,16 +51,16 @@ static bool may_allocate(struct weir_pool **pool, uint64_t size, uint64_t *bound
     }
 
 CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream stream)
-ALLOCATE(cuMemAllocAsync, current_pool(stream), legacy, pointer, size, stream)
+ALLOCATE(cuMemAllocAsync, NULL, , pointer, size, stream)
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t size, CUstream stream)
-ALLOCATE(cuMemAllocAsync_ptsz, current_pool(stream), per_thread, pointer, size, stream)
+ALLOCATE(cuMemAllocAsync_ptsz, NULL, own_default, pointer, size, stream)
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream)
-ALLOCATE(cuMemAllocFromPoolAsync, weir_pool_find(pool), legacy, pointer, size, pool, stream)
+ALLOCATE(cuMemAllocFromPoolAsync, pool, , pointer, size, pool, stream)
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream)
-ALLOCATE(cuMemAllocFromPoolAsync_ptsz, weir_pool_find(pool), per_thread, pointer, size, pool, stream)
+ALLOCATE(cuMemAllocFromPoolAsync_ptsz, pool, own_default, pointer, size, pool, stream)
 
 #define FREE(symbol)                                                                                         \
     CUresult symbol(CUdeviceptr pointer, CUstream stream)                                                    \
@@ -120,7 +91,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
     if (device == WEIR_NO_DEVICE || (device >= 0 && weir_pool_intern(*pool, device, true)))
         return result;
     weir_count_denied(WEIR_OTHER_DEVICE, 0); /* another's card, or one pool more than can be accounted for */
-    WEIR_CALL(cuMemPoolDestroy, *pool);
+    WEIR_ASK(cuMemPoolDestroy, *pool);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -111,7 +111,7 @@ static bool active(CUdevice ordinal)
 {
     unsigned int flags;
     int is_active = 1;
-    return WEIR_REAL(cuDevicePrimaryCtxGetState)(ordinal, &flags, &is_active) != CUDA_SUCCESS || is_active;
+    return WEIR_ASK(cuDevicePrimaryCtxGetState, ordinal, &flags, &is_active) != CUDA_SUCCESS || is_active;
 }
 
 /* After a release or a reset: if the context is gone, so is its charge. */
@@ -164,9 +164,9 @@ CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc resources, CUde
 static void name_part(CUcontext part, CUdevice ordinal)
 {
     CUcontext whole = NULL;
-    if (WEIR_CALL(cuDevicePrimaryCtxRetain, &whole, ordinal) != CUDA_SUCCESS)
+    if (WEIR_ASK(cuDevicePrimaryCtxRetain, &whole, ordinal) != CUDA_SUCCESS)
         return;
-    WEIR_CALL(cuDevicePrimaryCtxRelease_v2, ordinal);
+    WEIR_ASK(cuDevicePrimaryCtxRelease_v2, ordinal);
     atomic_store(&primaries[ordinal].context, whole);
     if (part != whole && !weir_object_find(WEIR_TAG_PART, (uintptr_t)part))
         weir_context_is_part(part, whole);

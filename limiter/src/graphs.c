@@ -14,6 +14,7 @@
 
 #include "account.h"
 #include "memory.h"
+#include "streams.h"
 #include "unaccounted.h"
 
 static _Atomic bool allocating; /* there was ever an allocation node */
@@ -50,7 +51,7 @@ static bool reserve(struct weir_graph_use *use, uint64_t size, uint64_t cards, C
     bool attached = use->ready && atomic_load(&use->ready->refs) == place_of(use);
     use->size = attached ? 0 : size;
     for (unsigned i = 0; i < use->count; i++)
-        if (!weir_pool_reserve(use->pools[i], use->size, stream, WEIR_REAL(cuStreamQuery), &use->bounds[i])) {
+        if (!weir_pool_reserve(use->pools[i], use->size, stream, &use->bounds[i])) {
             give_up(use, i);
             return false;
         }
@@ -62,8 +63,11 @@ bool weir_graph_begin(struct weir_graph_use *use, CUgraphExec graph, CUstream st
     *use = (struct weir_graph_use){.count = 0};
     if (!atomic_load_explicit(&allocating, memory_order_relaxed) || !weir_slice())
         return true;
-    use->ready = weir_object_find(WEIR_TAG_GRAPH, (uintptr_t)graph);
-    return !use->ready || reserve(use, use->ready->size, use->ready->link, stream);
+    struct weir_object *ready = weir_object_find(WEIR_TAG_GRAPH, (uintptr_t)graph);
+    if (!ready || stream_captures(stream)) /* there it becomes part of another graph, and takes nothing */
+        return true;
+    use->ready = ready;
+    return reserve(use, use->ready->size, use->ready->link, stream);
 }
 
 void weir_graph_end(struct weir_graph_use *use, CUresult result)
@@ -81,15 +85,15 @@ void weir_graph_end(struct weir_graph_use *use, CUresult result)
         if (weir_inside)                                                                                     \
             return WEIR_REAL(symbol)(graph, stream);                                                         \
         WEIR_UNACCOUNTED(WEIR_API_CODE, #symbol);                                                            \
-        if (!weir_graph_begin(&use, graph, as_stream))                                                       \
+        if (!weir_graph_begin(&use, graph, as_stream(stream)))                                                       \
             return CUDA_ERROR_OUT_OF_MEMORY;                                                                 \
         CUresult result = WEIR_CALL(symbol, graph, stream);                                                  \
         weir_graph_end(&use, result);                                                                        \
         return result;                                                                                       \
     }
 
-UPLOAD(cuGraphUpload, stream)
-UPLOAD(cuGraphUpload_ptsz, stream ? stream : CU_STREAM_PER_THREAD)
+UPLOAD(cuGraphUpload, )
+UPLOAD(cuGraphUpload_ptsz, own_default)
 
 /* ---- instantiating ---- */
 

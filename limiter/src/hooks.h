@@ -161,7 +161,6 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuCtxPushCurrent_v2, cuCtxPushCurrent_v2, OPTIONAL)                                                    \
     X(cuCtxPopCurrent_v2, cuCtxPopCurrent_v2, OPTIONAL)                                                      \
     X(cuCtxGetLimit, cuCtxGetLimit, OPTIONAL)                                                                \
-    X(cuDeviceGet, cuDeviceGet, REQUIRED)                                                                    \
     X(cuDeviceGetAttribute, cuDeviceGetAttribute, REQUIRED)                                                  \
     X(cuDeviceGetCount, cuDeviceGetCount, REQUIRED)                                                          \
     X(cuDeviceGetGraphMemAttribute, cuDeviceGetGraphMemAttribute, OPTIONAL)                                  \
@@ -177,19 +176,15 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuPointerGetAttribute, cuPointerGetAttribute, OPTIONAL)                                                \
     X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, OPTIONAL)                                                \
     X(cuStreamGetCtx, cuStreamGetCtx, OPTIONAL)                                                              \
-    X(cuStreamGetCtx_ptsz, cuStreamGetCtx, OPTIONAL)                                                         \
     X(cuStreamGetDevice, cuStreamGetDevice, OPTIONAL)                                                        \
     X(cuStreamIsCapturing, cuStreamIsCapturing, OPTIONAL)                                                    \
-    X(cuStreamIsCapturing_ptsz, cuStreamIsCapturing, OPTIONAL)                                               \
     X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, OPTIONAL)                        \
     X(cuEventCreate, cuEventCreate, REQUIRED)                                                                \
     X(cuEventDestroy_v2, cuEventDestroy_v2, REQUIRED)                                                        \
     X(cuEventRecord, cuEventRecord, REQUIRED)                                                                \
-    X(cuEventRecord_ptsz, cuEventRecord, OPTIONAL)                                                           \
     X(cuEventQuery, cuEventQuery, REQUIRED)                                                                  \
     X(cuEventElapsedTime, cuEventElapsedTime, REQUIRED)                                                      \
-    X(cuStreamQuery, cuStreamQuery, REQUIRED)                                                                \
-    X(cuStreamQuery_ptsz, cuStreamQuery, OPTIONAL)
+    X(cuStreamQuery, cuStreamQuery, REQUIRED)
 
 #define WEIR_CALLED_NVML(X) X(nvmlDeviceGetUUID, nvmlDeviceGetUUID, REQUIRED)
 
@@ -247,6 +242,21 @@ extern __thread const char *weir_entered; /* the frame that went in; NULL: none 
         __auto_type result_ = WEIR_REAL(symbol)(__VA_ARGS__);                                                \
         weir_entered = outer_;                                                                               \
         result_;                                                                                             \
+    })
+
+/*
+ * A call that the program did not make, and that a driver may take for unsafe while a stream captures. In the
+ * thread's relaxed mode it neither fails because of a capture under way, of this thread or another, nor ends it. What
+ * a driver answers from its own tables needs no such care; a stream that captures is not touched at all (streams.h).
+ */
+#define WEIR_ASK(symbol, ...)                                                                                \
+    __extension__({                                                                                          \
+        CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;                                          \
+        bool exchanged_ = WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode_) == CUDA_SUCCESS;              \
+        CUresult asked_ = WEIR_CALL(symbol, __VA_ARGS__);                                                    \
+        if (exchanged_)                                                                                      \
+            WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode_);                                            \
+        asked_;                                                                                              \
     })
 
 #endif

@@ -13,14 +13,14 @@
 static uint64_t size_at(CUdeviceptr pointer, CUdeviceptr *base)
 {
     size_t size = 0;
-    return WEIR_REAL(cuMemGetAddressRange_v2)(base, &size, pointer) == CUDA_SUCCESS ? size : 0;
+    return WEIR_ASK(cuMemGetAddressRange_v2, base, &size, pointer) == CUDA_SUCCESS ? size : 0;
 }
 
 /* The slice's device that memory lies on, which need not be the current one. */
 static int device_at(CUdeviceptr pointer)
 {
     int ordinal;
-    CUresult result = WEIR_REAL(cuPointerGetAttribute)(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer);
+    CUresult result = WEIR_ASK(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer);
     return result == CUDA_SUCCESS ? weir_device_of(ordinal) : weir_current_device();
 }
 
@@ -95,7 +95,7 @@ static CUresult opened(CUresult result, const CUdeviceptr *pointer, void *lock)
     }
     if (take(*pointer, lock))
         return result;
-    WEIR_CALL(cuIpcCloseMemHandle, *pointer);
+    WEIR_ASK(cuIpcCloseMemHandle, *pointer);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -160,6 +160,6 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *pointer, CUmemoryPool pool, CUmemPo
         weir_keep(WEIR_TAG_POINTER, *pointer, &object);
         return result;
     }
-    WEIR_CALL(cuMemFree_v2, *pointer);
+    WEIR_ASK(cuMemFree_v2, *pointer);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }

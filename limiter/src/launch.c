@@ -9,8 +9,7 @@
 #include "pacing.h"
 #include "page.h"
 #include "pools.h"
-
-static CUstream own_default(CUstream stream) { return stream ? stream : CU_STREAM_PER_THREAD; }
+#include "streams.h"
 
 #define LAUNCH(symbol, function, stream, ...)                                                                \
     {                                                                                                        \
@@ -76,7 +75,7 @@ GRAPH(cuGraphLaunch_ptsz, own_default)
 static bool enter(CUstream stream)
 {
     CUcontext owner;
-    return stream && WEIR_REAL(cuStreamGetCtx)(stream, &owner) == CUDA_SUCCESS &&
+    return stream && !stream_captures(stream) && WEIR_ASK(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS &&
            WEIR_REAL(cuCtxPushCurrent_v2)(owner) == CUDA_SUCCESS;
 }
 

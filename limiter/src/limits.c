@@ -42,7 +42,7 @@ static uint64_t bytes_for(uint64_t unit, size_t value)
 static size_t value_of(CUlimit limit)
 {
     size_t value = 0;
-    return WEIR_CALL(cuCtxGetLimit, &value, limit) == CUDA_SUCCESS ? value : 0;
+    return WEIR_ASK(cuCtxGetLimit, &value, limit) == CUDA_SUCCESS ? value : 0;
 }
 
 /* What a limit takes beyond its first value. */

@@ -58,7 +58,7 @@ static CUcontext context_of(CUstream stream)
         return NULL;
     if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || !weir_has_real(WEIR_ID_cuStreamGetCtx))
         return current;
-    return WEIR_CALL(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS && owner == current ? current : NULL;
+    return WEIR_ASK(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS && owner == current ? current : NULL;
 }
 
 static bool device_meter(const struct weir_slice **slice, int *device)

@@ -83,7 +83,7 @@ bool weir_pool_reserved(const struct weir_pool *pool, uint64_t *value)
     cuuint64_t bytes = 0;
     CUresult result =
         is_of_graphs(pool, &ordinal)
-            ? WEIR_REAL(cuDeviceGetGraphMemAttribute)(ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes)
+            ? WEIR_ASK(cuDeviceGetGraphMemAttribute, ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes)
             : WEIR_REAL(cuMemPoolGetAttribute)(handle_of(pool), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes);
     *value = bytes;
     return result == CUDA_SUCCESS;
@@ -93,8 +93,8 @@ void weir_pool_trim(struct weir_pool *pool)
 {
     CUdevice ordinal;
     if (!is_of_graphs(pool, &ordinal))
-        WEIR_CALL(cuMemPoolTrimTo, handle_of(pool), 0);
-    else if (WEIR_CALL(cuDeviceGraphMemTrim, ordinal) == CUDA_SUCCESS)
+        WEIR_ASK(cuMemPoolTrimTo, handle_of(pool), 0);
+    else if (WEIR_ASK(cuDeviceGraphMemTrim, ordinal) == CUDA_SUCCESS)
         atomic_fetch_add(&pool->moves, 1);
 }
 

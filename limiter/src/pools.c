@@ -15,6 +15,7 @@
 #include "account.h"
 #include "memory.h"
 #include "pool_table.h"
+#include "streams.h"
 
 #define GROWTH UINT64_C(0x2000000) /* 32 MiB: pools grow by whole multiples of it */
 #define COUNTER_BITS 30
@@ -129,23 +130,20 @@ void weir_pools_waited(bool for_all)
 
 void weir_pools_trim(void)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (weir_pool_count() == 0)
         return;
-    WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode); /* a capture under way must not mind */
     for (uint32_t i = 0; i < weir_pool_count(); i++)
         if (weir_pool_alive(&weir_pools[i]))
             weir_pool_trim(&weir_pools[i]);
-    WEIR_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
     refresh();
 }
 
 /* Waits, for so long at most, until the card has come to the frees that this stream holds. */
-static bool drained(CUstream stream, weir_stream_query *query)
+static bool drained(CUstream stream)
 {
     uint64_t deadline = weir_coarse_now() + DRAIN_NS;
     int saved = errno;
-    while (query(stream) == CUDA_ERROR_NOT_READY && weir_coarse_now() < deadline)
+    while (stream_busy(stream) && weir_coarse_now() < deadline)
         nanosleep(&(struct timespec){.tv_nsec = DRAIN_POLL_NS}, NULL);
     errno = saved;
     return weir_coarse_now() < deadline;
@@ -155,15 +153,13 @@ static bool drained(CUstream stream, weir_stream_query *query)
  * Room inside the pool does not help: whether the driver will use it or grow the pool shows only when it has done
  * so. What does help is to wait for memory that was freed in stream order and to give it back to the card first.
  */
-bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, CUstream stream, weir_stream_query *query,
-                       uint64_t *bound)
+bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, CUstream stream, uint64_t *bound)
 {
     *bound = weir_round_up(size, GROWTH);
     atomic_fetch_add(&pool->under_way, 1);
     if (!size || weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
         return true;
-    if (atomic_load(&pending) && drained(stream, query) &&
-        weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
+    if (atomic_load(&pending) && drained(stream) && weir_try_charge(pool->device, WEIR_KIND_POOL, *bound))
         return true;
     atomic_fetch_sub(&pool->under_way, 1);
     weir_count_denied(pool->device, size);

@@ -17,11 +17,8 @@ struct weir_pool;
 struct weir_pool *weir_pool_find(CUmemoryPool handle);
 struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device, bool created);
 
-typedef CUresult weir_stream_query(CUstream stream);
-
 /* Before an allocation in a stream: charges how far the pool may grow. False: refuse. May wait for the stream. */
-bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, CUstream stream, weir_stream_query *query,
-                       uint64_t *bound);
+bool weir_pool_reserve(struct weir_pool *pool, uint64_t size, CUstream stream, uint64_t *bound);
 /* After it: charges what the pool really holds, gives back the rest of the bound, remembers the pointer. */
 void weir_pool_settle(struct weir_pool *pool, CUresult result, uint64_t bound, const CUdeviceptr *pointer,
                       uint64_t size);

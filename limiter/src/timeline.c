@@ -1,6 +1,5 @@
 /*
- * See timeline.h. Each driver call is made in relaxed capture mode, so that it neither fails because
- * another thread captures in global mode nor invalidates that capture.
+ * See timeline.h. Each call of the driver is a WEIR_ASK: it does not mind captures under way, nor they it.
  */
 #include "timeline.h"
 
@@ -9,35 +8,6 @@
 #define BASE_AGE (4 * (int64_t)WEIR_S)    /* 4,000 ms as a float are exact to 0.25 us */
 #define LONG_IDLE (60 * (int64_t)WEIR_S) /* … and a minute to 4 us: beyond that the axis is laid anew */
 #define DRIFT 20000 /* the two clocks may part by one ns in so many: 50 ppm */
-
-#define RELAXED(call)                                                                                        \
-    __extension__({                                                                                          \
-        CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;                                          \
-        bool exchanged_ = WEIR_CALL(cuThreadExchangeStreamCaptureMode, &mode_) == CUDA_SUCCESS;              \
-        CUresult called_ = (call);                                                                           \
-        if (exchanged_)                                                                                      \
-            WEIR_CALL(cuThreadExchangeStreamCaptureMode, &mode_);                                            \
-        called_;                                                                                             \
-    })
-
-bool stream_captures(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (!weir_has_real(WEIR_ID_cuStreamIsCapturing))
-        return false;
-    CUresult result = WEIR_CALL(cuStreamIsCapturing, stream, &status);
-    return result != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-bool stream_idle(CUstream stream)
-{
-    return RELAXED(WEIR_CALL(cuStreamQuery, stream)) == CUDA_SUCCESS;
-}
-
-bool event_pending(CUevent event)
-{
-    return RELAXED(WEIR_CALL(cuEventQuery, event)) == CUDA_ERROR_NOT_READY;
-}
 
 static bool check(struct timeline *timeline, CUresult result)
 {
@@ -56,9 +26,9 @@ CUevent timeline_record(struct timeline *timeline, CUstream stream)
         return NULL;
     if (timeline->spare_count)
         event = timeline->spares[--timeline->spare_count];
-    else if (!check(timeline, RELAXED(WEIR_CALL(cuEventCreate, &event, CU_EVENT_DEFAULT))))
+    else if (!check(timeline, WEIR_ASK(cuEventCreate, &event, CU_EVENT_DEFAULT)))
         return NULL;
-    if (check(timeline, RELAXED(WEIR_CALL(cuEventRecord, event, stream))))
+    if (check(timeline, WEIR_ASK(cuEventRecord, event, stream)))
         return event;
     timeline_drop(timeline, event);
     return NULL;
@@ -68,7 +38,7 @@ enum timeline_state timeline_poll(struct timeline *timeline, CUevent event)
 {
     if (timeline->broken)
         return TIMELINE_BROKEN;
-    CUresult result = RELAXED(WEIR_CALL(cuEventQuery, event));
+    CUresult result = WEIR_ASK(cuEventQuery, event);
     if (result == CUDA_ERROR_NOT_READY)
         return TIMELINE_PENDING;
     return check(timeline, result) ? TIMELINE_DONE : TIMELINE_BROKEN;
@@ -114,7 +84,7 @@ bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorde
         return true;
     }
     float elapsed = 0;
-    bool known = check(timeline, RELAXED(WEIR_CALL(cuEventElapsedTime, &elapsed, timeline->base, event)));
+    bool known = check(timeline, WEIR_ASK(cuEventElapsedTime, &elapsed, timeline->base, event));
     int64_t difference = (int64_t)((double)elapsed * 1e6);
     *ns = timeline->base_ns + difference;
     if (known && difference > BASE_AGE)
@@ -131,5 +101,5 @@ void timeline_drop(struct timeline *timeline, CUevent event)
     if (timeline->spare_count < TIMELINE_SPARES)
         timeline->spares[timeline->spare_count++] = event;
     else
-        RELAXED(WEIR_CALL(cuEventDestroy_v2, event));
+        WEIR_ASK(cuEventDestroy_v2, event);
 }

@@ -19,6 +19,7 @@
 #include "clock.h"
 #include "hooks.h"
 #include "page.h"
+#include "streams.h"
 
 #define TIMELINE_SPARES 128
 #define TIMELINE_TIGHT ((int64_t)(200 * WEIR_US)) /* enough to tell whose millisecond it was */
@@ -45,12 +46,5 @@ enum timeline_state timeline_poll(struct timeline *timeline, CUevent event);
 bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorded, int64_t *ns);
 /* Puts an event back without asking for its time. */
 void timeline_drop(struct timeline *timeline, CUevent event);
-
-/* Capture of this stream, which an event or a pause would disturb. */
-bool stream_captures(CUstream stream);
-/* Whether all work of the stream is complete. */
-bool stream_idle(CUstream stream);
-/* Whether waiting for this event of the program's would take time. */
-bool event_pending(CUevent event);
 
 #endif

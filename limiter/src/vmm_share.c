@@ -32,7 +32,7 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
 static int device_of(CUmemGenericAllocationHandle handle)
 {
     CUmemAllocationProp properties;
-    CUresult result = WEIR_REAL(cuMemGetAllocationPropertiesFromHandle)(&properties, handle);
+    CUresult result = WEIR_ASK(cuMemGetAllocationPropertiesFromHandle, &properties, handle);
     return result == CUDA_SUCCESS ? weir_vmm_device(&properties) : weir_current_device();
 }
 
@@ -102,7 +102,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
     } else if (result != CUDA_SUCCESS) {
         weir_unlock_share(physical.context);
     } else if (!take(*handle, &physical)) {
-        WEIR_CALL(cuMemRelease, *handle);
+        WEIR_ASK(cuMemRelease, *handle);
         weir_unlock_share(physical.context);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

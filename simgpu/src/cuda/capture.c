@@ -2,9 +2,9 @@
  * Stream capture: calls become nodes of a graph instead of work.
  *
  * A capture begins in one stream and spreads to others through events recorded in it; each stream of it keeps
- * the nodes its next one depends on. Calls that would be unsafe are refused by the mode of the capture and of
- * the calling thread, and spoil the capture: its end then reports that and gives no graph.
- * Invariant: everything here is changed with `captures_lock` held, except a stream's own tail.
+ * the nodes its next one depends on. A call that is refused (capture_rules.c) spoils the capture: its end then
+ * reports that and gives no graph.
+ * Invariant: everything here is changed with `sim_captures_lock` held, except a stream's own tail.
  */
 #include "capture.h"
 
@@ -13,11 +13,10 @@
 
 #include "objects.h"
 
-static pthread_mutex_t captures_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sim_capture *captures;
-static _Atomic unsigned capture_count; /* so that calls outside any capture pay one load */
+pthread_mutex_t sim_captures_lock = PTHREAD_MUTEX_INITIALIZER;
+struct sim_capture *sim_captures;
+_Atomic unsigned sim_capture_count;
 static _Atomic uint64_t next_id = 1;
-static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 static _Thread_local char thread_mark; /* its address names the thread */
 
 bool sim_stream_capturing(const struct sim_stream *stream)
@@ -25,96 +24,18 @@ bool sim_stream_capturing(const struct sim_stream *stream)
     return stream->capture != NULL;
 }
 
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUstreamCaptureMode before = thread_mode;
-    thread_mode = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
-}
-
-/* ---- what is refused ---- */
-
 CUresult sim_capture_spoil(struct sim_capture *capture, CUresult why)
 {
     capture->spoilt = true;
     return why;
 }
 
-/* Does this capture forbid unsafe calls in the calling thread? */
-static bool forbids(const struct sim_capture *capture)
+struct sim_capture *sim_capture_find(uint64_t id)
 {
-    if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
-        return false;
-    if (capture->thread == &thread_mark)
-        return true;
-    return capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-}
-
-CUresult sim_capture_forbids(void)
-{
-    CUresult result = CUDA_SUCCESS;
-    if (capture_count == 0)
-        return result;
-    pthread_mutex_lock(&captures_lock);
-    for (struct sim_capture *capture = captures; capture; capture = capture->next)
-        if (forbids(capture))
-            result = sim_capture_spoil(capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    pthread_mutex_unlock(&captures_lock);
-    return result;
-}
-
-CUresult sim_capture_forbids_stream(struct sim_stream *stream)
-{
-    if (capture_count == 0)
-        return CUDA_SUCCESS;
-    if (stream->capture)
-        return sim_capture_spoil(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CUresult result = sim_capture_forbids_legacy_use(stream);
-    return result ? result : sim_capture_forbids();
-}
-
-CUresult sim_capture_forbids_legacy_use(struct sim_stream *stream)
-{
-    if (capture_count == 0 || stream != stream->context->legacy)
-        return CUDA_SUCCESS;
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&captures_lock);
-    for (struct sim_capture *capture = captures; capture; capture = capture->next)
-        for (struct sim_stream *member = capture->members; member; member = member->next_member)
-            if (member->context == stream->context && !(member->flags & CU_STREAM_NON_BLOCKING))
-                result = sim_capture_spoil(capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-    pthread_mutex_unlock(&captures_lock);
-    return result;
-}
-
-CUresult sim_capture_forbids_legacy(struct sim_context *context)
-{
-    CUresult result = sim_capture_forbids_legacy_use(context->legacy);
-    return result ? result : sim_capture_forbids();
-}
-
-static struct sim_capture *find(uint64_t id)
-{
-    struct sim_capture *capture = captures;
+    struct sim_capture *capture = sim_captures;
     while (capture && capture->id != id)
         capture = capture->next;
     return capture;
-}
-
-CUresult sim_capture_forbids_event(const struct sim_recorder *recorder)
-{
-    if (recorder->capture) {
-        pthread_mutex_lock(&captures_lock);
-        struct sim_capture *capture = find(recorder->capture);
-        if (capture)
-            capture->spoilt = true;
-        pthread_mutex_unlock(&captures_lock);
-        return CUDA_ERROR_CAPTURED_EVENT;
-    }
-    return sim_capture_forbids();
 }
 
 /* ---- members and their tails ---- */
@@ -154,11 +75,11 @@ static CUresult join(struct sim_stream *stream, struct sim_capture *capture, str
     CUresult result = sim_capture_set_tail(stream, nodes, count);
     if (result)
         return result;
-    pthread_mutex_lock(&captures_lock);
+    pthread_mutex_lock(&sim_captures_lock);
     stream->capture = capture;
     stream->next_member = capture->members;
     capture->members = stream;
-    pthread_mutex_unlock(&captures_lock);
+    pthread_mutex_unlock(&sim_captures_lock);
     return CUDA_SUCCESS;
 }
 
@@ -209,9 +130,9 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_recorder *record
     }
     if (own && !recorder->capture)
         return sim_capture_spoil(own, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-    pthread_mutex_lock(&captures_lock);
-    struct sim_capture *other = find(recorder->capture);
-    pthread_mutex_unlock(&captures_lock);
+    pthread_mutex_lock(&sim_captures_lock);
+    struct sim_capture *other = sim_capture_find(recorder->capture);
+    pthread_mutex_unlock(&sim_captures_lock);
     if (!other)
         return own ? sim_capture_spoil(own, CUDA_ERROR_CAPTURED_EVENT) : CUDA_ERROR_CAPTURED_EVENT;
     if (own && own != other)
@@ -238,11 +159,11 @@ CUresult sim_capture_open(struct sim_stream *stream, CUstreamCaptureMode mode, s
         free(capture);
         return result;
     }
-    pthread_mutex_lock(&captures_lock);
-    capture->next = captures;
-    captures = capture;
-    capture_count++;
-    pthread_mutex_unlock(&captures_lock);
+    pthread_mutex_lock(&sim_captures_lock);
+    capture->next = sim_captures;
+    sim_captures = capture;
+    sim_capture_count++;
+    pthread_mutex_unlock(&sim_captures_lock);
     return CUDA_SUCCESS;
 }
 
@@ -253,25 +174,25 @@ bool sim_capture_mine(const struct sim_capture *capture)
 
 void sim_capture_close(struct sim_capture *capture)
 {
-    pthread_mutex_lock(&captures_lock);
+    pthread_mutex_lock(&sim_captures_lock);
     for (struct sim_stream *member = capture->members; member; member = member->next_member) {
         member->capture = NULL;
         free(member->tail);
         member->tail = NULL;
         member->tail_count = 0;
     }
-    struct sim_capture **link = &captures;
+    struct sim_capture **link = &sim_captures;
     while (*link != capture)
         link = &(*link)->next;
     *link = capture->next;
-    capture_count--;
-    pthread_mutex_unlock(&captures_lock);
+    sim_capture_count--;
+    pthread_mutex_unlock(&sim_captures_lock);
     free(capture);
 }
 
 void sim_capture_stream_gone(struct sim_stream *stream)
 {
-    pthread_mutex_lock(&captures_lock);
+    pthread_mutex_lock(&sim_captures_lock);
     struct sim_capture *capture = stream->capture;
     struct sim_stream **link = &capture->members;
     while (*link != stream)
@@ -280,7 +201,7 @@ void sim_capture_stream_gone(struct sim_stream *stream)
     capture->spoilt = true;
     bool orphaned = capture->origin == stream;
     free(stream->tail);
-    pthread_mutex_unlock(&captures_lock);
+    pthread_mutex_unlock(&sim_captures_lock);
     if (orphaned) { /* nobody can end it any more */
         struct sim_graph *graph = capture->given ? NULL : capture->graph;
         sim_capture_close(capture);

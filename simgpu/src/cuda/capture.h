@@ -1,5 +1,6 @@
 /*
- * Between capture.c (the rules) and capture_calls.c (the entry points that begin, end and describe a capture).
+ * Between capture.c (captures), capture_rules.c (what is refused meanwhile) and capture_calls.c (the entry points
+ * that begin, end and describe a capture).
  *
  * What it does not do: serve the rest of libcuda; they ask through driver.h and add nodes through graph.h.
  */
@@ -20,6 +21,11 @@ struct sim_capture { /* a capture under way */
     struct sim_capture *next;
 };
 
+extern pthread_mutex_t sim_captures_lock; /* for the list and its members */
+extern struct sim_capture *sim_captures;
+extern _Atomic unsigned sim_capture_count; /* so that calls outside any capture pay one load */
+
+struct sim_capture *sim_capture_find(uint64_t id); /* with the lock; NULL: over */
 CUresult sim_capture_spoil(struct sim_capture *capture, CUresult why); /* returns `why` */
 CUresult sim_capture_open(struct sim_stream *stream, CUstreamCaptureMode mode, struct sim_graph *graph,
                           struct sim_node *const *tail, size_t count);

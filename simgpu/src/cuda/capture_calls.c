@@ -155,7 +155,7 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *sta
     CUresult result = sim_enter_stream(__func__, handle, &stream);
     if (result || !status)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
-    result = sim_capture_forbids_legacy_use(stream);
+    result = sim_capture_hides_legacy(stream);
     if (!result)
         *status = status_of(stream);
     return result;
@@ -173,7 +173,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatu
     CUresult result = sim_enter_stream(__func__, handle, &stream);
     if (result || !status)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
-    result = sim_capture_forbids_legacy_use(stream);
+    result = sim_capture_hides_legacy(stream);
     if (result)
         return result;
     *status = status_of(stream);

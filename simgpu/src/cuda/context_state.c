@@ -120,7 +120,7 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 static CUresult synchronize(struct sim_context *context)
 {
-    CUresult result = sim_capture_forbids();
+    CUresult result = sim_capture_forbids_context(context);
     if (!result)
         result = sim_context_drain(context);
     sim_pools_synchronised();

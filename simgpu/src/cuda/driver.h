@@ -158,7 +158,11 @@ CUresult sim_capture_forbids(void);
 CUresult sim_capture_forbids_stream(struct sim_stream *stream);
 /* Work for the legacy stream: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a blocking stream of its context captures. */
 CUresult sim_capture_forbids_legacy_use(struct sim_stream *stream);
-/* The same for a synchronous call, which uses the current context's legacy stream. */
+/* The same for a question about its capture, which spoils nothing. */
+CUresult sim_capture_hides_legacy(struct sim_stream *stream);
+/* Synchronize of this context: refused in every mode while any stream of it captures. */
+CUresult sim_capture_forbids_context(const struct sim_context *context);
+/* Work of a synchronous call, which uses the current context's legacy stream. */
 CUresult sim_capture_forbids_legacy(struct sim_context *context);
 /* Query and synchronize of an event: refused as above, or because it stands for nodes of a capture. */
 CUresult sim_capture_forbids_event(const struct sim_recorder *recorder);

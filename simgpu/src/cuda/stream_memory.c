@@ -74,7 +74,10 @@ static CUresult allocate(struct sim_stream *stream, size_t size, CUmemoryPool po
         return CUDA_ERROR_INVALID_VALUE;
     if (sim_stream_capturing(stream))
         return capture_allocation(stream, size, pointer);
-    CUresult result = take(stream, size, pool, pointer, &awaited);
+    CUresult result = sim_capture_forbids_legacy_use(stream);
+    if (result)
+        return result;
+    result = take(stream, size, pool, pointer, &awaited);
     while (result == CUDA_ERROR_OUT_OF_MEMORY && awaited.channel != SIM_NONE) {
         sim_wait_ticket(awaited);
         result = take(stream, size, pool, pointer, &awaited);
@@ -153,7 +156,9 @@ static CUresult free_async(const char *function, CUdeviceptr pointer, CUstream h
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     if (sim_stream_capturing(stream))
         return capture_free(stream, pointer);
-    result = sim_submit(stream, &mark, &ticket);
+    result = sim_capture_forbids_legacy_use(stream);
+    if (!result)
+        result = sim_submit(stream, &mark, &ticket);
     return result ? result : give(pointer, ticket);
 }
 

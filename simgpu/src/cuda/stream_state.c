@@ -2,7 +2,8 @@
  * What can be asked of a stream, and waiting for it.
  *
  * Each call comes twice: the _ptsz one takes NULL for the thread's own default stream. While a stream captures
- * it has nothing to wait for: query and synchronize are refused and spoil the capture, as documented.
+ * it has nothing to wait for: query and synchronize are refused and spoil the capture, as documented; so does the
+ * question for its device, as seen on an H200.
  * What it does not do: attributes have no effect on the simulated card.
  */
 #include <string.h>
@@ -122,6 +123,9 @@ CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice *device)
     CUresult result = sim_enter_stream(__func__, handle, &stream);
     if (result || !device)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
+    result = sim_capture_forbids_stream(stream);
+    if (result)
+        return result;
     *device = stream->context->ordinal;
     return CUDA_SUCCESS;
 }

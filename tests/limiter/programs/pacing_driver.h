@@ -74,6 +74,8 @@ static bool pending(unsigned event)
 
 static CUresult fake_stream_query(CUstream stream)
 {
+    if (capturing())
+        abort(); /* it would end the capture */
     spend(0.3);
     me->calls++;
     return pending(launch_event(stream, 0)) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;

@@ -43,6 +43,66 @@ static void waiting_for_what_captures_spoils_it(void)
     is_spoilt();
 }
 
+/* ---- questions, as an H200 answers them about a stream that captures, in every mode ---- */
+
+static CUmemoryPool device_pool;
+
+static CUresult its_device(void)
+{
+    CUdevice device;
+    return cuStreamGetDevice(stream, &device);
+}
+
+static CUresult its_state(void)
+{
+    CUstreamCaptureStatus status;
+    return cuStreamIsCapturing(stream, &status);
+}
+
+static CUresult its_work(void) { return cuStreamQuery(stream); }
+
+static CUresult current_device(void)
+{
+    CUdevice device;
+    return cuCtxGetDevice(&device);
+}
+
+static CUresult current_pool(void) { return cuDeviceGetMemPool(&device_pool, 0); }
+
+static CUresult reserved(void)
+{
+    cuuint64_t bytes;
+    return cuMemPoolGetAttribute(device_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes);
+}
+
+static void questions_are_answered_or_spoil_a_capture_as_on_an_h200(void)
+{
+    static const struct {
+        CUresult (*ask)(void);
+        CUresult answer;
+    } table[] = {
+        {its_device, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED}, {its_work, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+        {its_state, CUDA_SUCCESS},  {current_device, CUDA_SUCCESS},
+        {current_pool, CUDA_SUCCESS}, {reserved, CUDA_SUCCESS},
+    };
+    CUgraph graph;
+    start();
+    stream = new_stream(CU_STREAM_NON_BLOCKING);
+    for (CUstreamCaptureMode mode = 0; mode <= CU_STREAM_CAPTURE_MODE_RELAXED; mode++)
+        for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+            OK(cuStreamBeginCapture(stream, mode));
+            EQUAL(table[i].ask(), table[i].answer);
+            EQUAL(cuStreamEndCapture(stream, &graph), table[i].answer ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : 0);
+        }
+}
+
+static void no_mode_lets_a_context_be_waited_for_while_a_stream_of_it_captures(void)
+{
+    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    EQUAL(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    is_spoilt();
+}
+
 static void an_event_of_a_capture_cannot_be_queried(void)
 {
     begin(CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -71,6 +131,9 @@ static void the_legacy_stream_must_not_depend_on_a_capture(void)
     stream = new_stream(CU_STREAM_DEFAULT);
     EQUAL(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CUstreamCaptureStatus status;
+    EQUAL(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    OK(spin(stream, MS)); /* that was only a question */
     EQUAL(spin(NULL, MS), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     is_spoilt();
     CUstream free_running = new_stream(CU_STREAM_NON_BLOCKING);
@@ -194,7 +257,10 @@ static void destroying_the_capturing_stream_ends_the_capture(void)
     OK(cuCtxSynchronize()); /* nothing captures any more */
 }
 
-CASES(CASE(waiting_for_what_captures_spoils_it) CASE(an_event_of_a_capture_cannot_be_queried)
+CASES(CASE(waiting_for_what_captures_spoils_it)
+      CASE(questions_are_answered_or_spoil_a_capture_as_on_an_h200)
+      CASE(no_mode_lets_a_context_be_waited_for_while_a_stream_of_it_captures)
+      CASE(an_event_of_a_capture_cannot_be_queried)
       CASE(work_outside_must_not_be_waited_for_inside) CASE(the_legacy_stream_must_not_depend_on_a_capture)
       CASE(unsafe_calls_are_refused_by_mode) CASE(unsafe_calls_of_every_kind_are_refused)
       CASE(a_capture_ends_in_its_own_thread_unless_relaxed)
