@@ -71,6 +71,8 @@ _PACED = {
     "the graph, with the graphs that it launches from the card; its memory is charged": "cuGraphLaunch",
     "a wait: what the card did meanwhile is measured": "cuStreamSynchronize cuCtxSynchronize "
     "cuEventSynchronize",
+    "the beginning of a capture: what is measured ends before it": "cuStreamBeginCapture "
+    "cuStreamBeginCaptureToGraph",
     "a fill": "cuMemsetD8 cuMemsetD16 cuMemsetD32 cuMemsetD2D8 cuMemsetD2D16 cuMemsetD2D32 cuMemsetD8Async "
     "cuMemsetD16Async cuMemsetD32Async cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async",
     "the slice's limit, and what is left of it": "cuMemGetInfo",

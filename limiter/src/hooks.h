@@ -123,7 +123,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGraphExecDestroy, cuGraphExecDestroy, OPTIONAL)                                                      \
     X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, OPTIONAL)
 
-/* Kernel launches, and the calls that wait for them (pacing.c). */
+/* Kernel launches, the calls that wait for them, and those after which they are captured (pacing.c). */
 #define WEIR_LAUNCH_HOOKS(X)                                                                                 \
     X(cuLaunchKernel, cuLaunchKernel, REQUIRED)                                                              \
     X(cuLaunchKernel_ptsz, cuLaunchKernel, OPTIONAL)                                                         \
@@ -141,7 +141,13 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuStreamSynchronize_ptsz, cuStreamSynchronize, OPTIONAL)                                               \
     X(cuCtxSynchronize, cuCtxSynchronize, REQUIRED)                                                          \
     X(cuCtxSynchronize_v2, cuCtxSynchronize_v2, OPTIONAL)                                                    \
-    X(cuEventSynchronize, cuEventSynchronize, REQUIRED)
+    X(cuEventSynchronize, cuEventSynchronize, REQUIRED)                                                      \
+    X(cuStreamBeginCapture, cuStreamBeginCapture, OPTIONAL)                                                  \
+    X(cuStreamBeginCapture_ptsz, cuStreamBeginCapture, OPTIONAL)                                             \
+    X(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2, OPTIONAL)                                            \
+    X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture_v2, OPTIONAL)                                       \
+    X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, OPTIONAL)                                    \
+    X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, OPTIONAL)
 
 /* Questions about memory, answered with the slice's numbers (query.c). */
 #define WEIR_QUERY_HOOKS(X)                                                                                  \

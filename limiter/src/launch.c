@@ -1,5 +1,6 @@
 /*
- * The hooks of kernel launches, of fills, and of the calls that wait for kernels (hooks.h names them).
+ * The hooks of kernel launches, of fills, of the calls that wait for kernels, and of the beginnings of captures
+ * (hooks.h names them).
  *
  * Each is the driver's call between pacing_begin and pacing_end; a graph's memory is charged in between. The _ptsz
  * variants mean the calling thread's own default stream where the others mean the legacy one. Nothing is decided
@@ -128,3 +129,28 @@ WAIT(cuStreamSynchronize_ptsz, PACING_STREAM, own_default(stream), stream)
 CUresult cuCtxSynchronize(void) WAIT(cuCtxSynchronize, PACING_ALL, NULL, )
 CUresult cuCtxSynchronize_v2(CUcontext context) WAIT(cuCtxSynchronize_v2, PACING_ALL, NULL, context)
 CUresult cuEventSynchronize(CUevent event) WAIT(cuEventSynchronize, PACING_EVENT, event, event)
+
+/*
+ * A capture begins with no batch open: no ticket then covers a launch that is captured, which is no work, and no
+ * thread finds one to end in a stream that has joined the capture since it asked.
+ */
+#define BEGIN_CAPTURE(symbol, ...)                                                                           \
+    {                                                                                                        \
+        if (!weir_inside)                                                                                    \
+            pacing_before_wait(PACING_ALL, NULL);                                                            \
+        return WEIR_CALL(symbol, __VA_ARGS__);                                                               \
+    }
+#define BEGIN_V1(symbol) CUresult symbol(CUstream stream) BEGIN_CAPTURE(symbol, stream)
+#define BEGIN_V2(symbol)                                                                                     \
+    CUresult symbol(CUstream stream, CUstreamCaptureMode mode) BEGIN_CAPTURE(symbol, stream, mode)
+#define BEGIN_TO_GRAPH(symbol)                                                                               \
+    CUresult symbol(CUstream stream, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *edges,  \
+                    size_t count, CUstreamCaptureMode mode)                                                  \
+    BEGIN_CAPTURE(symbol, stream, graph, after, edges, count, mode)
+
+BEGIN_V1(cuStreamBeginCapture)
+BEGIN_V1(cuStreamBeginCapture_ptsz)
+BEGIN_V2(cuStreamBeginCapture_v2)
+BEGIN_V2(cuStreamBeginCapture_v2_ptsz)
+BEGIN_TO_GRAPH(cuStreamBeginCaptureToGraph)
+BEGIN_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)

@@ -15,8 +15,19 @@ from .conftest import CONTEXT, MIB, SOURCES, Machine, MakeSlice, Slice
 from .outside import in_use
 
 PROGRAM = "capture_client"
+WARM_UP = 60  # launches of the program in its two streams, before it captures
 MODES = {"global": 0, "of the thread": 1, "relaxed": 2}
-SITUATIONS = ("alloc", "kept", "pool", "thread_stream", "fork_join", "slow", "graph_in_graph", "blocking")
+SITUATIONS = (
+    "alloc",
+    "kept",
+    "pool",
+    "thread_stream",
+    "fork_join",
+    "slow",
+    "many",
+    "graph_in_graph",
+    "blocking",
+)
 BESIDE = ("plain", "launch", "async", "stream", "event", "context", "array", "ask", "legacy", "graph")
 ALL = (*SITUATIONS, "here_own", *(f"{where}_{what}" for what in BESIDE for where in ("here", "there")))
 
@@ -61,6 +72,11 @@ def test_what_was_captured_is_charged_when_it_is_launched(machine: Machine, slic
     list(iter(process.stdout.readline, "wait\n"))
     assert slice_.stats.devices[0].used - CONTEXT == in_use(machine) - idle - CONTEXT == 4 * MIB
     assert process.communicate("x", timeout=30)[1] == ""
+
+
+def test_what_is_captured_counts_as_no_work(machine: Machine, slice_: Slice) -> None:
+    told(machine, machine.inside(slice_), "many:0")
+    assert slice_.stats.devices[0].launches == WARM_UP
 
 
 OWN_TABLES = {  # what a driver answers from its own tables, and an H200 while a stream captures

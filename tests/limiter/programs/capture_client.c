@@ -171,6 +171,17 @@ static void slow(void)
     replay(end(one), 3);
 }
 
+/* Captured only: no work. */
+static void many(void)
+{
+    warm_up();
+    begin(one);
+    spins(one, 200);
+    end(one);
+    tell(GPU(cuStreamSynchronize)(one));
+    tell(GPU(cuStreamSynchronize)(two));
+}
+
 static void graph_in_graph(void)
 {
     CUgraphExec inner;
@@ -325,6 +336,7 @@ static const struct {
                   {"thread_stream", thread_stream},
                   {"fork_join", fork_join},
                   {"slow", slow},
+                  {"many", many},
                   {"graph_in_graph", graph_in_graph},
                   BESIDE(ENTRY){"here_own", here_own},
                   {"blocking", blocking}};
