@@ -5,14 +5,15 @@
  * page cannot be told from the handle: a page is reserved before the call, and the card's own free memory is read
  * before and after it to see whether it took one; the same when it is destroyed. Where somebody else takes or frees
  * memory in that moment, it stays charged; but never more than a page for each small array that lives. Only if he
- * frees just one page while one is taken, too little is charged, until the agent sees it. Where formats are not
- * known here, the texels' largest size is the bound and the reading decides.
+ * frees just one page while one is taken, too little is charged, until the agent sees it. Where a format's layout is
+ * not known (array_size.h), the largest that it can be is the bound and the reading decides.
  *
  * A level of a mipmapped array is a view and costs nothing. Sparse and deferred arrays hold nothing; what is mapped
  * into them is physical memory, charged where it is made (vmm.c).
- * Not here: padding by the card beyond the texels, which was not measured; the agent's reconciliation sees it.
+ * Not here: how many bytes a shape takes (array_size.c).
  */
 #include "account.h"
+#include "array_size.h"
 #include "internal.h"
 #include "memory.h"
 #include "objects.h"
@@ -42,63 +43,15 @@ static uint64_t card_free(void)
     return WEIR_ASK(cuMemGetInfo_v2, &left, &total) == CUDA_SUCCESS ? left : 0;
 }
 
-/* Bytes of one channel; 0: of a format that is not laid out texel by texel. */
-static uint64_t channel_size(CUarray_format format)
-{
-    switch ((int)format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8:
-        return 1;
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF:
-        return 2;
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT:
-        return 4;
-    default:
-        return 0;
-    }
-}
-
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return __builtin_mul_overflow(a, b ? b : 1, &product) ? UINT64_MAX : product;
-}
-
-static uint64_t halved(uint64_t extent, unsigned level)
-{
-    uint64_t half = level < 64 ? extent >> level : 0;
-    return extent && !half ? 1 : half;
-}
-
-/* Texels of an array and its levels; the extents halve down to 1, the layers stay. */
-static uint64_t texels(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
-{
-    bool layered = shape->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-    uint64_t sum = 0;
-    for (unsigned level = 0; level < levels && level < 64; level++) {
-        uint64_t depth = layered ? shape->Depth : halved(shape->Depth, level);
-        uint64_t plane = times(halved(shape->Width, level), halved(shape->Height, level));
-        sum = __builtin_add_overflow(sum, times(plane, depth), &sum) ? UINT64_MAX : sum;
-        if (level && halved(shape->Width, level) <= 1 && halved(shape->Height, level) <= 1 && depth <= 1)
-            break;
-    }
-    return sum;
-}
-
 static struct storage storage_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
 {
     struct storage storage = {.device = weir_current_device()};
     if (!shape || (shape->Flags & HOLDS_NOTHING))
         return storage;
-    uint64_t channel = channel_size(shape->Format);
-    uint64_t size = times(texels(shape, levels), times(channel ? channel : 4, shape->NumChannels));
-    storage.packed = size <= WEIR_PACKED_MAX;
-    storage.most = weir_footprint(size);
-    storage.least = storage.packed || !channel ? 0 : storage.most;
+    struct weir_array_size size = weir_array_size(shape, levels);
+    storage.packed = size.most <= WEIR_PACKED_MAX;
+    storage.most = weir_footprint(size.most);
+    storage.least = storage.packed ? 0 : weir_footprint(size.least);
     return storage;
 }
 

@@ -1,8 +1,8 @@
 /*
  * CUDA arrays: 1D, 2D, 3D, layered, cube maps.
  *
- * Storage is linear, row after row without padding, and charged as cuMemAlloc charges the same number of
- * bytes, in blocks that hold no buffers; how the real driver pads and packs arrays was not measured.
+ * An array takes what its layout takes (array_layout.c), charged as cuMemAlloc charges the same number of bytes, in
+ * blocks that hold no buffers.
  * What it does not do: sparse arrays (sparse.c), deferred mapping, textures.
  */
 #include <stdlib.h>
@@ -37,8 +37,13 @@ static size_t element_size(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
     }
 }
 
+bool sim_array_solid(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
+{
+    return descriptor->Depth > 1 && !(descriptor->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP));
+}
+
 /* Fills in sizes; INVALID_VALUE where it describes nothing. The largest extents keep the product in 64 bits. */
-CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_array *array)
+CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, bool solid, struct sim_array *array)
 {
     size_t element = element_size(descriptor);
     size_t rows = descriptor->Height ? descriptor->Height : 1;
@@ -53,10 +58,9 @@ CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct si
         return CUDA_ERROR_INVALID_VALUE;
     array->magic = SIM_ARRAY_MAGIC;
     array->descriptor = *descriptor;
-    array->pitch = width * element;
-    array->slice = array->pitch * rows;
+    array->row = width * element;
     array->layers = layers;
-    array->size = array->slice * layers;
+    sim_array_lay_out(array, solid);
     return CUDA_SUCCESS;
 }
 
@@ -116,7 +120,7 @@ static CUresult create(const char *function, CUarray *handle, const CUDA_ARRAY3D
     struct sim_array *array = calloc(1, sizeof *array);
     if (!array)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_array_describe(descriptor, array);
+    result = sim_array_describe(descriptor, sim_array_solid(descriptor), array);
     if (!result)
         result = sim_array_store(context, array, array->size);
     if (result)

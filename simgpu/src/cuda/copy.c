@@ -30,7 +30,7 @@ static CUresult open_array(const struct linear *from, const CUDA_MEMCPY3D *box, 
     if (result)
         return result;
     size_t rows = array->descriptor.Height ? array->descriptor.Height : 1;
-    if (box->WidthInBytes > array->pitch || from->x > array->pitch - box->WidthInBytes || box->Height > rows ||
+    if (box->WidthInBytes > array->row || from->x > array->row - box->WidthInBytes || box->Height > rows ||
         from->y > rows - box->Height || box->Depth > array->layers || from->z > array->layers - box->Depth)
         return CUDA_ERROR_INVALID_VALUE;
     *side = (struct side){.start = array->base + from->z * array->slice + from->y * array->pitch + from->x,

@@ -148,16 +148,17 @@ CUmemoryPool sim_pool_of(const struct sim_allocation *allocation);
 
 void sim_graph_memory_drop(struct sim_allocation *allocation); /* with the lock held: unmap it */
 
-/* ---- arrays (array.c, mipmap.c) ---- */
+/* ---- arrays (array.c, array_layout.c, mipmap.c) ---- */
 
 struct sim_array {
     uint32_t magic;
     uint32_t device;
     CUDA_ARRAY3D_DESCRIPTOR descriptor;
     uint64_t base;
-    uint64_t pitch, slice; /* bytes of a row, of a layer or plane */
+    uint64_t row;          /* bytes of the texels of one */
+    uint64_t pitch, slice; /* bytes from row to row, from layer or plane to the next */
     uint64_t layers;       /* planes: depth, or layers */
-    uint64_t size;
+    uint64_t size;         /* of all, padded */
     struct sim_array *whole;           /* itself, or the mipmapped array it is a level of */
     struct sim_allocation *allocation; /* the whole's storage; NULL once its context has ended */
 };
@@ -165,7 +166,10 @@ struct sim_array {
 enum { SIM_ARRAY_MAGIC = 0x41525231, SIM_MIPMAP_MAGIC, SIM_POOL_MAGIC, SIM_HANDLE_MAGIC };
 
 CUresult sim_array_resolve(CUarray handle, struct sim_array **array);
-CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_array *array); /* fills in sizes */
+bool sim_array_solid(const CUDA_ARRAY3D_DESCRIPTOR *descriptor); /* of three dimensions, not layered */
+/* Fills in sizes. `solid`: as that of its base level, for a level of a mipmapped array. */
+CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, bool solid, struct sim_array *array);
+void sim_array_lay_out(struct sim_array *array, bool solid); /* pitch, slice and size, of row and extents */
 /* Take so many bytes from the card for `whole`, an array or a mipmapped one; give them back and free it. */
 CUresult sim_array_store(struct sim_context *context, struct sim_array *whole, uint64_t size);
 CUresult sim_array_unstore(struct sim_array *whole);

@@ -41,11 +41,11 @@ static CUresult describe_levels(struct mipmap *mipmap, const CUDA_ARRAY3D_DESCRI
         level.Width = halved(descriptor->Width, i);
         level.Height = halved(descriptor->Height, i);
         level.Depth = layered ? descriptor->Depth : halved(descriptor->Depth, i);
-        CUresult result = sim_array_describe(&level, &mipmap->levels[i]);
+        CUresult result = sim_array_describe(&level, sim_array_solid(descriptor), &mipmap->levels[i]);
         if (result)
             return result;
         mipmap->levels[i].base = *size; /* from the storage's start, until that is known */
-        *size += (mipmap->levels[i].size + SIM_UNIT - 1) / SIM_UNIT * SIM_UNIT;
+        *size += mipmap->levels[i].size;
     }
     return CUDA_SUCCESS;
 }

@@ -9,12 +9,12 @@
  * Kinds are in object_kinds.h. What it does not do: judge anything else; the test does.
  */
 #define _GNU_SOURCE
-#include <nvml.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "object_kinds.h"
+#include "shown.h"
 
 #define OBJECTS 512
 
@@ -38,19 +38,6 @@ static CUresult give(int number)
     CUresult result = objects[number].kind->give(&objects[number]);
     objects[number].kind = NULL;
     return result;
-}
-
-static unsigned long long shown(void)
-{
-    nvmlProcessInfo_t processes[16];
-    unsigned count = 16;
-    nvmlDevice_t card;
-    REQUIRE(!nvmlDeviceGetHandleByIndex_v2(0, &card));
-    REQUIRE(!nvmlDeviceGetComputeRunningProcesses_v3(card, &count, processes));
-    for (unsigned i = 0; i < count; i++)
-        if (processes[i].pid == (unsigned)getpid())
-            return processes[i].usedGpuMemory;
-    return 0;
 }
 
 static void agree(int step, const char *what)

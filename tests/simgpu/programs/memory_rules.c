@@ -134,7 +134,7 @@ static void a_context_that_ends_takes_its_memory_along(void)
     CUdeviceptr pointer;
     CUarray array;
     void *host;
-    CUDA_ARRAY_DESCRIPTOR shape = {.Width = 1 << 20, .Height = 4, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    CUDA_ARRAY_DESCRIPTOR shape = {.Width = 1 << 10, .Height = 1 << 12, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
     CUcontext kept = open_card(), ended = new_context(0);
     OK(cuMemAllocAsync(&pointer, 4096, NULL));
     OK(cuMemFreeAsync(pointer, NULL));
