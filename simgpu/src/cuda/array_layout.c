@@ -1,6 +1,6 @@
 /*
  * Where the texels of an array lie: block-linear, as the free memory of an H200 showed before and after arrays of many
- * shapes were made (tests/array_rows.py has them).
+ * shapes were made (docs/decisions/what-the-card-charges.md).
  *
  * The unit is a GOB, 512 bytes: 64 bytes of 8 rows. GOBs are stacked 2^n high and, in three dimensions, 2^m deep; a
  * plane holds whole stacks. Inside, the simulated card keeps its texels in plain rows: no program can see that.
