@@ -192,7 +192,10 @@ def graph_node() -> int:
 
 
 def graph_upload() -> int:
-    """Memory without a launch. Each has a stream of its own, for a stream's graphs share memory."""
+    """Nodes without a launch; a card may take nothing for them yet.
+
+    Each has a stream of its own, for a stream's graphs share memory.
+    """
     stream = c_void_p()
     call("cuStreamCreate", byref(stream), c_uint(1))
     call("cuGraphUpload", graph_with_node(), stream)

@@ -14,6 +14,7 @@ import pytest
 from benchmarks.card import curves, tables
 from benchmarks.card.journal import Journal
 from benchmarks.card.loads import ALL, BY_NAME
+from benchmarks.card.memory import held
 from benchmarks.card.pairs import MIXES
 from benchmarks.card.picture import Series, draw
 
@@ -110,6 +111,26 @@ def test_every_mix_is_of_known_loads_and_fits_the_card() -> None:
     for mix in MIXES:
         assert all(load in BY_NAME for load in mix.loads)
         assert all(len(shares) == len(mix.loads) and sum(shares) <= 100 for shares in mix.shares)
+
+
+OUT = "CUDA_ERROR_OUT_OF_MEMORY"
+HELD = {
+    "refused within the limit": ("plain", OUT, 966, True),
+    "refused too late": ("plain", OUT, 1030, False),
+    "refused, unseen by NVML": ("imported", OUT, None, True),
+    "refused for another reason": ("graph-capture", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", 518, False),
+    "given, and nothing taken of the card": ("graph-upload", None, 594, True),
+    "given, and taken": ("graph-upload", None, 2054, False),
+    "given, nobody knows": ("plain", None, None, False),
+    "given, and NVML cannot see it": ("managed", None, 518, False),
+}
+
+
+@pytest.mark.parametrize(("way", "refused", "used", "expected"), HELD.values(), ids=list(HELD))
+def test_a_limit_held_where_the_card_says_so(
+    way: str, refused: str | None, used: float | None, expected: bool
+) -> None:
+    assert held({"way": way, "refused": refused, "nvml_mib": used, "limit_mib": 1024}) is expected
 
 
 def card(directory: Path, *more: str) -> subprocess.CompletedProcess[str]:
