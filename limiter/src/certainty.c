@@ -53,18 +53,19 @@ int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t 
 
 /*
  * Whether the host may have set the pace: its launches took it longer than their work, and the GPU was close behind at
- * the end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
+ * either end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
  * other too, and are left out.
  */
-bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t end)
+bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t start,
+                      int64_t end)
 {
     if (batch->launches < 2 || batch->guessed || batch->loading || batch->charged <= 0)
         return false;
     if ((meter->open | meter->waiting) & ~lane_bit(meter, lane))
         return false;
-    int64_t kernel = batch->charged / (int64_t)batch->launches;
+    int64_t kernel = batch->charged / (int64_t)batch->launches, shift = lane->timeline->shift;
     return (int64_t)(batch->closed - batch->opened) > batch->charged &&
-           end - (int64_t)batch->closed < kernel + HEELS;
+           (end + shift - (int64_t)batch->closed < kernel + HEELS || start + shift - (int64_t)batch->opened < HEELS);
 }
 
 /*
@@ -74,8 +75,8 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
  */
 int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle)
 {
-    int64_t waited = (int64_t)batch->launched - start;
     if (!was_idle && !batch->loading)
-        return most(waited - timeline->slack, 0);
+        return most((int64_t)batch->launched - (start + timeline->shift + timeline->slack), 0);
+    int64_t waited = (int64_t)batch->launched - (start + timeline->shift);
     return least((int64_t)batch->calling, most(waited, waited > -AT_ONCE ? MARKS : 0));
 }

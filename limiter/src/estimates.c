@@ -20,14 +20,25 @@ struct estimate *estimate_claim(struct estimates *estimates, uintptr_t function)
     for (unsigned probe = 0; probe < ESTIMATE_PROBES; probe++) {
         entry = &estimates->slots[(slot + probe) % ESTIMATE_SLOTS];
         uintptr_t held = 0;
-        if (atomic_compare_exchange_strong(&entry->function, &held, function) || held == function)
+        bool comes = atomic_compare_exchange_strong(&entry->function, &held, function);
+        if (comes)
+            atomic_fetch_add(&estimates->functions, 1);
+        if (comes || held == function)
             return entry;
     }
     atomic_store(&entry->function, function);
     atomic_store(&entry->ns, 0);
     atomic_store(&entry->pending, 0);
     atomic_store(&entry->loaded, false);
+    atomic_store(&entry->due, 0);
     return entry;
+}
+
+uint64_t estimate_due_in(const struct estimates *estimates, uint64_t ticks)
+{
+    uint64_t each = atomic_load_explicit(&estimates->functions, memory_order_relaxed) * ESTIMATE_EACH;
+    uint64_t usual = each > ESTIMATE_DUE ? each : ESTIMATE_DUE;
+    return usual / 2 + (uint64_t)((unsigned __int128)usual * (ticks * UINT64_C(0x9e3779b97f4a7c15)) >> 64);
 }
 
 static void move_towards(struct estimate *estimate, uint64_t target, unsigned shift)
@@ -45,6 +56,12 @@ void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launc
 {
     if (launches)
         move_towards(estimate, measured / launches, 1);
+}
+
+void estimate_correct(struct estimate *estimate, uint64_t measured)
+{
+    uint64_t twice = 2 * atomic_load_explicit(&estimate->ns, memory_order_relaxed);
+    move_towards(estimate, measured < twice ? measured : twice, measured < twice / 2 ? 2 : 1);
 }
 
 void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t charged, uint64_t measured)

@@ -23,6 +23,8 @@
 #define ESTIMATE_LEAST (1 * WEIR_US)
 #define ESTIMATE_MOST (60 * WEIR_S)
 #define ESTIMATE_HALF_LIFE (2 * WEIR_S)
+#define ESTIMATE_DUE (200 * WEIR_MS) /* a function is timed by itself so often, … */
+#define ESTIMATE_EACH (2 * WEIR_MS)  /* … and more seldom where so much for each function is longer */
 
 struct estimate {
     _Atomic uintptr_t function;
@@ -30,10 +32,12 @@ struct estimate {
     _Atomic uint64_t batch;   /* the batch in whose notes it stands */
     _Atomic uint64_t pending; /* when its first, unmeasured launch was made; 0: none is under way */
     _Atomic bool loaded;      /* a launch was made whose host time may have been lazy loading */
+    _Atomic uint64_t due;     /* ticks: when its launch is timed by itself again */
 };
 
 struct estimates {
     struct estimate slots[ESTIMATE_SLOTS];
+    _Atomic uint32_t functions; /* that have come */
 };
 
 /* What a function was charged at when it was launched in some batch. */
@@ -78,8 +82,17 @@ static inline uint64_t estimate_charge(const struct estimate *estimate, uint64_t
     return ns ? ns : runs < ESTIMATE_UNKNOWN ? ESTIMATE_UNKNOWN : runs < ESTIMATE_MOST ? runs : ESTIMATE_MOST;
 }
 
+/*
+ * In how many ns it is due again. At random, so that functions of one step part, and nobody can foresee when a long
+ * launch goes unnoticed.
+ */
+uint64_t estimate_due_in(const struct estimates *estimates, uint64_t ticks);
+
 /* `launches` of one function took `measured` ns. */
 void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launches);
+
+/* A launch timed by itself, of a function that was known, took `measured`, or more where somebody came between. */
+void estimate_correct(struct estimate *estimate, uint64_t measured);
 
 /* A batch of several functions, charged `charged` ns together, took `measured`. */
 void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t charged, uint64_t measured);

@@ -11,9 +11,7 @@
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
-#define METER_EVERY 16              /* … of which one that begins so many batches is timed by itself, … */
-#define METER_SHORT (50 * WEIR_US)  /* a kernel for which timing events are dear … */
-#define METER_BLIND (200 * WEIR_US) /* … and how much estimated work may pass without */
+#define METER_BLIND (200 * WEIR_US) /* estimated work that may pass without timing events */
 #define METER_IDLE ((int64_t)(50 * WEIR_US)) /* a host so much slower than its work may have left the GPU idle */
 
 void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
@@ -42,16 +40,18 @@ uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted)
 
 /* ---- lanes ---- */
 
-uintptr_t meter_thread_key(void)
+uintptr_t meter_key(CUstream stream)
 {
     static __thread char identity;
-    return (uintptr_t)&identity;
+    if (stream == CU_STREAM_PER_THREAD)
+        return (uintptr_t)&identity;
+    return stream ? (uintptr_t)stream : (uintptr_t)CU_STREAM_LEGACY;
 }
 
 bool lane_within_reach(const struct lane *lane)
 {
     return lane->stream != CU_STREAM_PER_THREAD ||
-           atomic_load_explicit(&lane->key, memory_order_relaxed) == meter_thread_key();
+           atomic_load_explicit(&lane->key, memory_order_relaxed) == meter_key(CU_STREAM_PER_THREAD);
 }
 
 static struct timeline *timeline_of(struct meter *meter, CUcontext context)
@@ -86,7 +86,7 @@ static struct batch *batch_take(struct meter *meter)
         batch->start = batch->end = NULL;
         batch->charged = 0;
         batch->terms = (struct terms){.limit = 0};
-        batch->guessed = batch->blind = false;
+        batch->guessed = batch->blind = batch->apart = false;
         batch->launches = batch->note_count = 0;
         atomic_store_explicit(&batch->launched, 0, memory_order_relaxed);
         atomic_store_explicit(&batch->calling, 0, memory_order_relaxed); /* the launch that opened the last one */
@@ -147,26 +147,20 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 
 /* ---- batches ---- */
 
-static bool probes(struct lane *lane, uint64_t kernel)
-{
-    bool due = ++lane->begun % METER_EVERY == 0 && kernel < METER_SHORT;
-    return lane->starved >= METER_STARVED || due;
-}
-
 static bool goes_blind(const struct lane *lane, uint64_t kernel, bool gap)
 {
-    bool paced = gap || lane->gapped || lane->starved;
+    bool paced = gap || lane->gapped || lane->paced;
     bool timed = !(weir_ticks() * UINT64_C(0x9e3779b97f4a7c15) >> 61); /* one in eight, and nobody can foresee which */
     return paced && !timed && kernel && kernel < METER_SHORT;
 }
 
-struct plan meter_plan(struct lane *lane, uint64_t kernel, bool gap, uint64_t granted)
+struct plan meter_plan(struct lane *lane, uint64_t kernel, bool due, bool gap, uint64_t granted)
 {
-    struct plan plan = {.probe = !lane->open && probes(lane, kernel)};
-    plan.blind = lane->open ? lane->open->blind : !plan.probe && goes_blind(lane, kernel, gap);
+    struct plan plan = {.apart = due && kernel && kernel < METER_SHORT};
+    plan.blind = lane->open ? lane->open->blind : !plan.apart && goes_blind(lane, kernel, gap);
     if (plan.blind)
         plan.grant = granted < METER_BLIND ? granted : METER_BLIND;
-    else if (!plan.probe && !gap && kernel)
+    else if (!plan.apart && !gap && kernel)
         plan.grant = granted;
     return plan;
 }
@@ -180,16 +174,17 @@ void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
     meter_settle_unmeasured(meter, batch);
 }
 
-static bool batch_begin(struct meter *meter, struct lane *lane, const struct terms *terms, bool blind,
+static bool batch_begin(struct meter *meter, struct lane *lane, const struct terms *terms, const struct plan *plan,
                         uint64_t now)
 {
     struct batch *batch = batch_take(meter);
     if (!batch)
         return false;
-    bool chained = lane->newest && !lane->blind &&
+    bool chained = lane->newest && !lane->blind && !plan->apart &&
                    timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
-    batch->blind = lane->blind = blind;
-    if (!blind && !chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
+    batch->blind = lane->blind = plan->blind;
+    batch->apart = plan->apart;
+    if (!plan->blind && !chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
         batch_free(meter, batch);
         return false;
     }
@@ -204,15 +199,15 @@ static bool batch_begin(struct meter *meter, struct lane *lane, const struct ter
     return true;
 }
 
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, bool blind,
-                uint64_t now)
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
+                const struct plan *plan, uint64_t now)
 {
     if (lane->timeline->broken) {
         meter_give_up(meter, lane, now);
         return false;
     }
     meter_charge(meter, (int64_t)grant, terms->limit, now); /* first of all: siblings wait for what they see */
-    if (!lane->open && !batch_begin(meter, lane, terms, blind, now)) {
+    if (!lane->open && !batch_begin(meter, lane, terms, plan, now)) {
         meter_charge(meter, -(int64_t)grant, terms->limit, now);
         return false;
     }

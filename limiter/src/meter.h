@@ -24,7 +24,7 @@
 #define METER_PROBES 8
 #define METER_BATCHES 256
 #define METER_NOTES 16
-#define METER_STARVED 4 /* after so many batches that teach nothing, a launch is measured by itself */
+#define METER_SHORT (50 * WEIR_US)  /* a kernel for which timing events are dear */
 #define METER_PENDING 128 /* above that, batches go on rather than wait in great numbers */
 #define METER_CONTEXTS 8
 
@@ -47,6 +47,7 @@ struct batch {
     struct terms terms;
     bool guessed;     /* charged without any measurement of its function */
     bool blind;       /* without events: charged as estimated */
+    bool apart;       /* of one launch that is timed for its function's sake */
     uint32_t launches;
     unsigned note_count;
     struct estimate_note notes[METER_NOTES];
@@ -77,8 +78,7 @@ struct lane {
     uint64_t ticket_size; /* smaller where batches end in idleness before they are full */
     bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
     bool blind;           /* its last batch was not measured: no other begins where one ended */
-    unsigned begun;       /* batches */
-    unsigned starved;     /* batches of late that the host set the pace of */
+    bool paced;           /* the host set the pace of its last measured batch of several launches */
 };
 
 struct calm {
@@ -144,8 +144,8 @@ static inline struct lane *lane_find(struct meter *meter, uintptr_t key)
     return NULL;
 }
 
-/* Names the calling thread's own default stream, which no other thread can record into or ask about. */
-uintptr_t meter_thread_key(void);
+/* Names a stream; of the threads' own default streams the caller's, which no other can record into or ask about. */
+uintptr_t meter_key(CUstream stream);
 
 /* Writes into the open batch's notes what this function is charged at, once for each batch. */
 void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged);
@@ -168,7 +168,8 @@ static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* certainty.c, of a batch between `start` and `end` on the host's clock or its timeline's: what was surely used in its
  * slot, whether the host set its pace, and how long the GPU waited for its first launch. */
 int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end);
-bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t end);
+bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t start,
+                      int64_t end);
 int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle);
 
 /* Whether the calling thread may record into the lane's stream and ask about it. */
@@ -197,22 +198,20 @@ uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
 /*
  * How the batch of a launch of a kernel of so many ns (0: unknown) is to be timed, which may be granted so much. Where
  * the host sets the pace, times of many launches tell nothing and their events are dear: most batches that a short
- * kernel begins go blind. But estimates that have come to be that pace look right, so from time to time one is timed
- * by itself. `gap`: the host left one before it.
+ * kernel begins go blind. But estimates that have come to be that pace look right to every batch of several launches, so
+ * now and then, when it is `due`, each function is timed by itself, wherever in a batch it stands. `gap`: the host left
+ * one before the launch.
  */
 struct plan {
     uint64_t grant; /* 0: the launch alone */
+    bool apart;     /* starting at an event of its own, whatever is before it */
     bool blind;     /* no events */
-    bool probe;     /* that a short kernel is timed in any case */
 };
-struct plan meter_plan(struct lane *lane, uint64_t kernel, bool gap, uint64_t granted);
+struct plan meter_plan(struct lane *lane, uint64_t kernel, bool due, bool gap, uint64_t granted);
 
-/*
- * Opens a batch, or lets the open one go on, with `grant` ns on the ticket; `blind`: a new one gets no events. False:
- * it cannot be measured.
- */
-bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms, bool blind,
-                uint64_t now);
+/* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: it cannot be measured. */
+bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
+                const struct plan *plan, uint64_t now);
 /* Records the end of the lane's open batch. */
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now);
 /* The stream ran dry at an unknown moment: what was charged stands. */

@@ -43,24 +43,6 @@ static uint64_t set_up(void)
     return ticks;
 }
 
-static uintptr_t stream_key(CUstream stream)
-{
-    if (stream == CU_STREAM_PER_THREAD)
-        return meter_thread_key();
-    return stream ? (uintptr_t)stream : (uintptr_t)CU_STREAM_LEGACY;
-}
-
-/* The current context, if it is the stream's: events are made in the one and recorded into the other. */
-static CUcontext context_of(CUstream stream)
-{
-    CUcontext current = NULL, owner = NULL;
-    if (WEIR_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS)
-        return NULL;
-    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || !weir_has_real(WEIR_ID_cuStreamGetCtx))
-        return current;
-    return WEIR_ASK(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS && owner == current ? current : NULL;
-}
-
 static bool device_meter(const struct weir_slice **slice, int *device)
 {
     *slice = weir_slice();
@@ -84,6 +66,7 @@ static bool take_ticket(struct launch *launch, uintptr_t function, bool *last)
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     launch->gap = (int64_t)(ticks - before) > (int64_t)gap;
     if (launch->gap || !launch->estimate ||
+        ticks >= atomic_load_explicit(&launch->estimate->due, memory_order_relaxed) ||
         ticks >= atomic_load_explicit(&lane->expires, memory_order_relaxed))
         return false;
     uint64_t ns = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
@@ -117,6 +100,18 @@ static void catch_up(struct launch *launch, uint64_t now)
     meter_release(meter);
 }
 
+/* Whether the function is due to be timed by itself; if so, it is said when it will be again. */
+static bool comes_due(const struct launch *launch)
+{
+    struct estimate *estimate = launch->estimate;
+    uint64_t ticks = weir_ticks();
+    if (ticks < atomic_load_explicit(&estimate->due, memory_order_relaxed))
+        return false;
+    uint64_t in = estimate_due_in(&launch->meter->estimates, ticks);
+    atomic_store_explicit(&estimate->due, ticks + (uint64_t)((double)in * ticks_per_ns), memory_order_relaxed);
+    return true;
+}
+
 /* Puts a ticket on the launch's lane; its batch, where that is newly opened. False: it cannot be measured. */
 static bool put_ticket(const struct launch *launch, const struct pacer_verdict *verdict,
                        const struct pacer_rule *rule, uint64_t now, struct pacing *pacing)
@@ -127,25 +122,23 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
         terms.slot_start = verdict->expires - rule->length;
     }
     struct meter *meter = launch->meter;
-    struct lane *lane = meter_lane(meter, launch->key, context_of(launch->stream), launch->stream, now);
+    struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
     if (!lane)
         return false;
     uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
-    if (!known)
-        meter_close(meter, lane, now); /* it is measured by itself */
-    if (lane->open && lane->open->terms.limit != rule->limit)
+    bool due = comes_due(launch), alone = !known || (due && known < METER_SHORT);
+    if (lane->open && (alone || lane->open->terms.limit != rule->limit))
         meter_close(meter, lane, now);
     bool opening = !lane->open;
-    struct plan plan = meter_plan(lane, known, launch->single, verdict->grant);
+    struct plan plan = meter_plan(lane, known, due, launch->single, verdict->grant);
     uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), plan.grant);
-    if (!meter_open(meter, lane, size, &terms, plan.blind, now))
+    if (!meter_open(meter, lane, size, &terms, &plan, now))
         return false;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
     uint64_t expires = ticks + (uint64_t)((double)life * ticks_per_ns);
     atomic_store_explicit(&lane->expires, expires, memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
-    lane->starved = plan.probe ? 0 : lane->starved;
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     return true;
@@ -207,7 +200,7 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
 
 struct pacing pacing_begin(const void *function, CUstream stream)
 {
-    struct launch launch = {.stream = stream, .key = stream_key(stream)};
+    struct launch launch = {.stream = stream, .key = meter_key(stream)};
     int device;
     if (!device_meter(&launch.slice, &device))
         return (struct pacing){.meter = NULL};
@@ -260,7 +253,7 @@ uint64_t pacing_before_wait(enum pacing_scope scope, const void *what)
     uint64_t now = weir_now();
     if (!meter_try(meter))
         return now;
-    struct lane *lane = scope == PACING_STREAM ? lane_find(meter, stream_key((CUstream)what)) : NULL;
+    struct lane *lane = scope == PACING_STREAM ? lane_find(meter, meter_key((CUstream)what)) : NULL;
     if (lane)
         meter_close(meter, lane, now);
     else if (scope == PACING_ALL)

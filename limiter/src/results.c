@@ -89,7 +89,9 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
         atomic_store(&first->pending, 0); /* its next launch is measured instead */
         return;
     }
-    if (batch->note_count == 1)
+    if (batch->apart)
+        estimate_correct(first, measured);
+    else if (batch->note_count == 1)
         estimate_learn(first, measured, batch->launches);
     else
         estimate_scale(batch->notes, batch->note_count, (uint64_t)batch->charged, measured);
@@ -129,7 +131,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         return false;
     lane->end_ns = end;
     int64_t shift = lane->timeline->shift;
-    start += batch_idled(lane->timeline, batch, start + shift, was_idle);
+    start += batch_idled(lane->timeline, batch, start, was_idle);
     int64_t measured = end > start ? end - start : 0;
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
     int64_t sure = batch_surely_used(&meter->calm, batch, start + shift, end + shift);
@@ -137,10 +139,11 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         used = least(used, sure);
         measured = sure + (measured - sure) / DOUBT;
     }
-    bool waited = used > batch->charged && batch_host_paced(meter, lane, batch, end);
-    if (waited)
-        used = batch->charged;
-    lane->starved = waited ? lane->starved + 1 : 0;
+    bool waited = used > batch->charged && batch_host_paced(meter, lane, batch, start, end);
+    if (waited) /* what came after the last launch is sure */
+        used = least(used, most(batch->charged, end + lane->timeline->shift - (int64_t)batch->closed));
+    if (batch->launches > 1)
+        lane->paced = waited;
     count_gpu_time(meter, used);
     meter->foresees = batch->terms.slot_end && !siblings_work(meter, now);
     meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);

@@ -3,6 +3,16 @@
  */
 #include "streams.h"
 
+CUcontext stream_context(CUstream stream)
+{
+    CUcontext current = NULL, owner = NULL;
+    if (WEIR_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS)
+        return NULL;
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || !weir_has_real(WEIR_ID_cuStreamGetCtx))
+        return current;
+    return WEIR_ASK(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS && owner == current ? current : NULL;
+}
+
 bool stream_captures(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

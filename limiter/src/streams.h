@@ -18,6 +18,8 @@ static inline CUstream own_default(CUstream stream)
     return stream ? stream : CU_STREAM_PER_THREAD;
 }
 
+/* The current context, if it is the stream's: events are made in the one and recorded into the other. */
+CUcontext stream_context(CUstream stream);
 /* Whether calls become nodes of a graph there; also where the driver does not say. */
 bool stream_captures(CUstream stream);
 /* Whether all its work is complete, … */

@@ -7,7 +7,9 @@
 
 #define BASE_AGE (4 * (int64_t)WEIR_S)    /* 4,000 ms as a float are exact to 0.25 us */
 #define LONG_IDLE (60 * (int64_t)WEIR_S) /* … and a minute to 4 us: beyond that the axis is laid anew */
-#define DRIFT 20000 /* the two clocks may part by one ns in so many: 50 ppm */
+#define DRIFT 50e-6 /* the two clocks part by no more than this … */
+#define WANDER 2e-6 /* … and their rates change by no more while one is reckoned with, … */
+#define DRIFT_FOR (60 * (int64_t)WEIR_S) /* … which is so long */
 
 static bool check(struct timeline *timeline, CUresult result)
 {
@@ -52,13 +54,46 @@ static void rebase(struct timeline *timeline, CUevent event, int64_t ns)
     timeline->base_ns = ns;
 }
 
+static double larger(double a, double b) { return a > b ? a : b; }
+static double smaller(double a, double b) { return a < b ? a : b; }
+
+/* Begins to learn anew how fast the clocks part. */
+static void anchor(struct timeline *timeline, int64_t ns, double wander)
+{
+    timeline->drift.ns = ns;
+    timeline->drift.shift = timeline->shift;
+    timeline->drift.slack = timeline->slack;
+    timeline->drift.least = larger(timeline->drift.least - wander, -DRIFT);
+    timeline->drift.most = smaller(timeline->drift.most + wander, DRIFT);
+}
+
+/* What the shift is now was between two bounds then, and since then it has grown no faster and no slower than this. */
+static void learn_drift(struct timeline *timeline, int64_t ns)
+{
+    int64_t passed = ns - timeline->drift.ns;
+    int64_t most = timeline->shift + timeline->slack - timeline->drift.shift;
+    int64_t least = timeline->shift - (timeline->drift.shift + timeline->drift.slack);
+    if (passed <= 0)
+        return;
+    timeline->drift.most = smaller(timeline->drift.most, (double)most / (double)passed);
+    timeline->drift.least = larger(timeline->drift.least, (double)least / (double)passed);
+    if (timeline->drift.least > timeline->drift.most)
+        anchor(timeline, ns, DRIFT + DRIFT);
+    else if (passed > DRIFT_FOR || (timeline->slack < timeline->drift.slack / 2 && timeline->drift.slack > TIMELINE_TIGHT))
+        anchor(timeline, ns, WANDER);
+}
+
 /* Narrows down where the axis lies: an event was neither before its recording nor after it was seen. */
 static void bound(struct timeline *timeline, int64_t ns, uint64_t recorded)
 {
-    int64_t passed = ns > timeline->last_ns ? ns - timeline->last_ns : 0;
+    int64_t passed = ns - timeline->last_ns;
+    if (passed > (int64_t)WEIR_MS) {
+        int64_t grown = (int64_t)((double)passed * timeline->drift.least);
+        timeline->last_ns = ns;
+        timeline->shift += grown;
+        timeline->slack += (int64_t)((double)passed * timeline->drift.most) - grown;
+    }
     int64_t early = (int64_t)recorded - (ns + timeline->shift);
-    timeline->last_ns = ns;
-    timeline->slack += passed / DRIFT;
     if (recorded && early > 0) {
         timeline->shift += early;
         timeline->slack -= early;
@@ -70,6 +105,7 @@ static void bound(struct timeline *timeline, int64_t ns, uint64_t recorded)
         timeline->shift += timeline->slack;
         timeline->slack = 0;
     }
+    learn_drift(timeline, ns);
 }
 
 bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorded, int64_t *ns)
@@ -80,6 +116,9 @@ bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorde
         rebase(timeline, event, *ns);
         timeline->shift = 0;
         timeline->slack = LONG_IDLE;
+        timeline->last_ns = *ns;
+        timeline->drift.least = timeline->drift.most = 0;
+        anchor(timeline, *ns, DRIFT);
         bound(timeline, *ns, recorded);
         return true;
     }

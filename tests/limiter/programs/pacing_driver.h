@@ -54,7 +54,8 @@ static CUresult fake_elapsed(float *ms, CUevent start, CUevent end)
 {
     spend(0.1);
     me->calls++;
-    *ms = (float)((double)((int64_t)events[(uintptr_t)end] - (int64_t)events[(uintptr_t)start]) * 1e-6);
+    double ns = (double)((int64_t)events[(uintptr_t)end] - (int64_t)events[(uintptr_t)start]);
+    *ms = (float)(ns * (1 + me->set.drift_ppm * 1e-6) * 1e-6);
     return CUDA_SUCCESS;
 }
 

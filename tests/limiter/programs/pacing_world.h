@@ -39,6 +39,7 @@
     X(start_at)                           /* … or begins late */                                             \
     X(fail)                               /* every so many launches, one fails */                            \
     X(mark_us)                            /* GPU time that a timing event takes */                           \
+    X(drift_ppm)                          /* by which its clock is faster than the host's */                 \
     X(gap_us)                             /* … and the change from one kernel to the next */                 \
     X(turn_us) X(switch_us)               /* a process's turn on the GPU, and what preempting it takes */    \
     X(vary)                               /* kernels last between (1 − vary) and (1 + vary) times that */    \
