@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -11,7 +12,7 @@ import hatch_build
 from limiter import headers
 from limiter.pages import ControlDevice
 
-from .conftest import CONTEXT, MIB, SOURCES, Machine, MakeSlice, Slice
+from .conftest import CONTEXT, MIB, ROOT, SOURCES, Machine, MakeSlice, Slice
 from .outside import in_use
 
 PROGRAM = "capture_client"
@@ -63,6 +64,25 @@ def test_a_capture_goes_as_without_the_limiter(machine: Machine, slice_: Slice, 
     assert limited == told(machine, machine.environment, *commands)
     assert all(line.count("[") for line in limited)
     assert slice_.stats.devices[0].hook_errors == 0
+
+
+def test_calls_disturb_captures_in_a_slice_as_without_it(machine: Machine, make_slice: MakeSlice) -> None:
+    wide = ControlDevice(
+        uuid=machine.uuids()[0], memory_limit=8 << 30, context_bytes=CONTEXT, core_limit=5000
+    )
+    bare, limited = (
+        subprocess.run(
+            [sys.executable, ROOT / "benchmarks/capture_calls.py"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout.splitlines()
+        for environment in (machine.environment, machine.inside(make_slice(wide)))
+    )
+    assert limited == bare
+    assert len(bare) > 100
 
 
 def test_what_was_captured_is_charged_when_it_is_launched(machine: Machine, slice_: Slice) -> None:
