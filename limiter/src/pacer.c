@@ -133,7 +133,7 @@ static struct pacer_verdict decide_slot(const struct pacer_state *state, const s
         return wait_in_slot(now, begin, end, next + (uint64_t)-budget / rule->frame * rule->frame);
     if (begin > last_begin(rule, start, estimate, budget))
         return wait_in_slot(now, begin, end, next);
-    if (begin > now + PACER_AHEAD && begin + PACER_AHEAD > end)
+    if (begin > now + PACER_AHEAD && begin + (state->shared ? 0 : estimate) + PACER_AHEAD > end)
         return wait_until(half_way(now, begin));
     if (estimate > rule->length && begin > now)
         return wait_until(begin);

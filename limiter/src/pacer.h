@@ -41,8 +41,8 @@
 #define PACER_TICKET_LIFE (20 * WEIR_MS)
 /* What a slot's edges may be blurred by: opened early by what wake-ups are late, drained late by as much. */
 #define PACER_EDGE (200 * WEIR_US)
-/* In a slot's last so many ns, and where it is full as estimated, launches go no further ahead of the GPU than this:
- * what has been launched cannot be called back when it turns out to take longer. */
+/* A launch that would reach into a slot's last so many ns goes no further ahead of the GPU than this, nor one into a
+ * slot that is full as estimated: what has been launched cannot be called back when what is before it takes longer. */
 #define PACER_AHEAD (2 * WEIR_MS)
 
 /* What the control page asks of launches at one moment. */
@@ -59,6 +59,7 @@ struct pacer_state {
     uint64_t drain;
     uint64_t rest_until; /* given to this caller by an earlier verdict; 0: not resting */
     uint64_t early;      /* ns by which wake-ups are late */
+    bool shared;         /* siblings have work in flight too */
 };
 
 struct pacer_verdict {

@@ -27,11 +27,13 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
     *rule = pacer_rule(&control, now);
     struct weir_stats_device *stats = launch->meter->stats;
     pacer_follow_limit(&stats->balance, &stats->balance_limit, rule->limit, now);
+    uint64_t drain = atomic_load_explicit(&stats->drain, memory_order_relaxed);
     struct pacer_state state = {
-        .balance = atomic_load_explicit(&launch->meter->stats->balance, memory_order_relaxed),
-        .drain = atomic_load_explicit(&launch->meter->stats->drain, memory_order_relaxed),
+        .balance = atomic_load_explicit(&stats->balance, memory_order_relaxed),
+        .drain = drain,
         .rest_until = rest_until,
         .early = atomic_load_explicit(&launch->meter->late, memory_order_relaxed),
+        .shared = drain > now && drain > atomic_load_explicit(&launch->meter->drain, memory_order_relaxed),
     };
     struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate, now));
     if (verdict.pass && pacer_binds(rule) && probing(launch, now))

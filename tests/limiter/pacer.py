@@ -26,7 +26,10 @@ class Rule(ctypes.Structure):
 
 
 class State(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("balance", "drain", "rest_until", "early"))
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("balance", "drain", "rest_until", "early")),
+        ("shared", ctypes.c_bool),
+    )
 
 
 class Verdict(ctypes.Structure):

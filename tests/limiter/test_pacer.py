@@ -206,14 +206,27 @@ class TestSlot:
         balance, taken = NOW, []
         for frame in range(53):
             start, drain, count = NOW + frame * 20 * MS, 0, 0
-            while decide(pacer, State(balance=balance, drain=drain), slot(), start, 5 * MS).passes:
+            while decide(
+                pacer, State(balance=balance, drain=drain), slot(), max(start, drain), 5 * MS
+            ).passes:
                 balance = pacer.pacer_balance_after(balance, 5 * MS, 6000, start)
-                drain = pacer.pacer_drain_after(drain, 5 * MS, start)
+                drain = pacer.pacer_drain_after(drain, 5 * MS, max(start, drain))
                 count += 1
             taken.append(count)
         assert taken[:3] == [2, 2, 2]
         assert set(taken) == {2, 3}
         assert sum(taken[3:]) == 120
+
+    def test_the_last_kernel_that_fits_is_launched_only_once_the_gpu_is_close_to_it(
+        self, pacer: Any
+    ) -> None:
+        """What is before it may take longer than it should; then it would run in a neighbour's time."""
+        ahead, close = State(balance=NOW, drain=NOW + 6 * MS), State(balance=NOW, drain=NOW + 2 * MS)
+        assert decide(pacer, ahead, slot(), NOW, 5 * MS).wait_until == NOW + 3 * MS
+        assert decide(pacer, close, slot(), NOW, 5 * MS).passes
+        assert decide(pacer, ahead, slot(), NOW, 3 * MS).passes
+        siblings = State(balance=NOW, drain=NOW + 6 * MS, shared=True)
+        assert decide(pacer, siblings, slot(), NOW, 5 * MS).passes
 
     def test_a_kernel_longer_than_it_goes_first_and_alone(self, pacer: Any) -> None:
         at_start, busy = State(balance=NOW), State(balance=NOW, drain=NOW + 2 * MS)
