@@ -217,9 +217,7 @@ class TestSlot:
         assert set(taken) == {2, 3}
         assert sum(taken[3:]) == 120
 
-    def test_the_last_kernel_that_fits_is_launched_only_once_the_gpu_is_close_to_it(
-        self, pacer: Any
-    ) -> None:
+    def test_the_last_kernel_that_fits_is_launched_only_once_the_gpu_is_close_to_it(self, pacer: Any) -> None:
         """What is before it may take longer than it should; then it would run in a neighbour's time."""
         ahead, close = State(balance=NOW, drain=NOW + 6 * MS), State(balance=NOW, drain=NOW + 2 * MS)
         assert decide(pacer, ahead, slot(), NOW, 5 * MS).wait_until == NOW + 3 * MS

@@ -39,6 +39,7 @@ BUSY: dict[str, Settings] = {
     "inference": {"kernel_us": 15, "step": 40, "ahead": 0, "host_us": 6, "step_idle_us": 100},
     "seldom": {"kernel_us": 15, "step": 40, "ahead": 0, "host_us": 6, "step_idle_us": 3000},
 }
+LONG: dict[str, Settings] = {"5 ms": {"kernel_us": 5000}, "10 ms": {"kernel_us": 10_000}}
 WAITING: dict[str, Settings] = {
     "waits for each 44 us": {"kernel_us": 44, "queue": 0},
     "waits for each 1 ms": {"kernel_us": 1000, "queue": 0},
@@ -130,19 +131,23 @@ class TestNeighbours:
             ((50, 50), ("two streams", "1 ms"), 0.015),
             ((50, 50), ("1 ms", "20 ms"), 0.01),
             ((50, 50), ("20 ms", "44 us"), 0.01),
+            ((50, 50), ("5 ms", "5 ms"), 0.015),
+            ((50, 50), ("10 ms", "10 ms"), 0.0225),
+            ((50, 50), ("20 ms", "20 ms"), 0.0225),
             ((10, 90), ("44 us", "44 us"), 0.005),
             ((10, 90), ("1 ms", "1 ms"), 0.015),
             ((10, 90), ("20 ms", "44 us"), 0.005),
             ((25, 25, 25, 25), ("1 ms",) * 4, 0.01),
             ((25, 25, 25, 25), ("44 us",) * 4, 0.005),
-            ((25, 25, 25, 25), ("20 ms",) * 4, 0.025),
+            ((25, 25, 25, 25), ("5 ms",) * 4, 0.015),
+            ((25, 25, 25, 25), ("20 ms",) * 4, 0.0125),
             ((25, 25, 25, 25), ("training",) * 4, 0.01),
         ],
     )
     def test_each_gets_its_own_and_the_card_is_busy(
         self, worlds: Worlds, shares: tuple[int, ...], loads: tuple[str, ...], within: float
     ) -> None:
-        programs = [BUSY[load] for load in loads]
+        programs = [(BUSY | LONG)[load] for load in loads]
         tenants = [{**slot, **program} for slot, program in zip(cut(shares, programs), programs, strict=True)]
         given = [result["smooth"] for result in worlds(*tenants, seconds=20, warmup=2, **H200)]
         assert given == [pytest.approx(share / 100, abs=within) for share in shares]
