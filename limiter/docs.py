@@ -35,6 +35,7 @@ _CHARGED = {
     "another API's memory, by the size that is imported": "cuImportExternalMemory",
     "another process's stream-ordered memory": "cuMemPoolImportPointer",
     "another process's physical memory, unless one of the same slice pays": "cuMemImportFromShareableHandle",
+    "a user more of a context that is charged": "cuCtxAttach",
     "a context": "cuDevicePrimaryCtxRetain cuCtxCreate cuGLCtxCreate cuVDPAUCtxCreate",
     "the primary context, of which it is a part": "cuGreenCtxCreate cuCtxFromGreenCtx",
     "gives the context back, and all that was taken in it": "cuDevicePrimaryCtxRelease "

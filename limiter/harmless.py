@@ -45,7 +45,7 @@ FAMILIES = (
     _family(
         "Contexts that exist",
         "Chooses, asks or sets up a context whose making was charged. Peer access maps memory that exists.",
-        """cuCtxAttach cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetApiVersion cuCtxGetCacheConfig
+        """cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetApiVersion cuCtxGetCacheConfig
         cuCtxGetCurrent cuCtxGetDevResource cuCtxGetDevice cuCtxGetExecAffinity cuCtxGetFlags cuCtxGetId
         cuCtxGetLimit cuCtxGetSharedMemConfig cuCtxGetStreamPriorityRange cuCtxPopCurrent cuCtxPushCurrent
         cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetCurrent cuCtxSetFlags

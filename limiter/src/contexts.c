@@ -199,7 +199,8 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
 
 static CUresult after_create(CUresult result, const CUcontext *context, int device, uint64_t bytes)
 {
-    struct weir_object object = {.charged = bytes, .device = (int16_t)device, .kind = WEIR_KIND_CONTEXT};
+    struct weir_object object = {
+        .charged = bytes, .device = (int16_t)device, .kind = WEIR_KIND_CONTEXT, .refs = 1};
     if (result != CUDA_SUCCESS)
         weir_give_back(device, WEIR_KIND_CONTEXT, bytes);
     else if (device >= 0)
@@ -244,32 +245,53 @@ CREATE(cuVDPAUCtxCreate, context, flags, device, vdpau, lookup)
 CUresult cuVDPAUCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau, void *lookup)
 CREATE(cuVDPAUCtxCreate_v2, context, flags, device, vdpau, lookup)
 
-static bool gone(CUcontext context)
-{
-    (void)context;
-    return true;
-}
-
-/* A context is detached while it is current; once it has no user left, it is current no longer. */
-static bool left(CUcontext context)
-{
-    CUcontext current = NULL;
-    return WEIR_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS || current != context;
-}
-
-#define DESTROY(symbol, destroyed)                                                                           \
+#define DESTROY(symbol)                                                                                      \
     CUresult symbol(CUcontext context)                                                                       \
     {                                                                                                        \
         struct weir_object object;                                                                           \
         bool known = !weir_inside && weir_object_take(WEIR_TAG_CONTEXT, (uintptr_t)context, &object);        \
         CUresult result = WEIR_CALL(symbol, context);                                                        \
-        if (known && result == CUDA_SUCCESS && destroyed(context))                                           \
+        if (known && result == CUDA_SUCCESS)                                                                 \
             context_gone(context, object.device, object.charged);                                            \
         else if (known)                                                                                      \
             weir_keep(WEIR_TAG_CONTEXT, (uintptr_t)context, &object);                                        \
         return result;                                                                                       \
     }
 
-DESTROY(cuCtxDestroy, gone)
-DESTROY(cuCtxDestroy_v2, gone)
-DESTROY(cuCtxDetach, left)
+DESTROY(cuCtxDestroy)
+DESTROY(cuCtxDestroy_v2)
+
+/* ---- users of a context that the program created: it counts as the first ---- */
+
+static void attach(CUcontext context)
+{
+    struct weir_object *named = weir_object_find(WEIR_TAG_CONTEXT, (uintptr_t)context);
+    if (named)
+        atomic_fetch_add(&named->refs, 1);
+}
+
+CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
+{
+    CUresult result = WEIR_CALL(cuCtxAttach, context, flags);
+    if (!weir_inside && result == CUDA_SUCCESS)
+        attach(*context);
+    return result;
+}
+
+CUresult cuCtxDetach(CUcontext context)
+{
+    struct weir_object object;
+    uint64_t name = (uintptr_t)context;
+    struct weir_object *named = weir_inside ? NULL : weir_object_find(WEIR_TAG_CONTEXT, name);
+    bool last = named && atomic_fetch_sub(&named->refs, 1) == 1 && weir_object_take(WEIR_TAG_CONTEXT, name, &object);
+    CUresult result = WEIR_CALL(cuCtxDetach, context);
+    if (last && result == CUDA_SUCCESS) {
+        context_gone(context, object.device, object.charged);
+    } else if (last) {
+        atomic_store(&object.refs, 1);
+        weir_keep(WEIR_TAG_CONTEXT, name, &object);
+    } else if (named && result != CUDA_SUCCESS) {
+        attach(context);
+    }
+    return result;
+}

@@ -106,6 +106,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGreenCtxDestroy, cuGreenCtxDestroy, OPTIONAL)                                                        \
     X(cuCtxDestroy, cuCtxDestroy, OPTIONAL)                                                                  \
     X(cuCtxDestroy_v2, cuCtxDestroy_v2, REQUIRED)                                                            \
+    X(cuCtxAttach, cuCtxAttach, OPTIONAL)                                                                    \
     X(cuCtxDetach, cuCtxDetach, OPTIONAL)
 
 /* Graphs: what their allocation nodes take is charged; their code and parameters are counted (graphs.c). */

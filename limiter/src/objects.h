@@ -18,7 +18,7 @@ enum weir_tag {            /* what a name is; part of the key */
     WEIR_TAG_HANDLE,       /* cuMemCreate's; link: the physical memory's number */
     WEIR_TAG_PHYSICAL,     /* by number: memory that handles and mappings share */
     WEIR_TAG_MAPPING,      /* by address; link: the physical memory's number */
-    WEIR_TAG_CONTEXT,      /* created by the program */
+    WEIR_TAG_CONTEXT,      /* created by the program; refs: its users (contexts.c) */
     WEIR_TAG_ARRAY,        /* or mipmapped array; link unused */
     WEIR_TAG_MODULE,
     WEIR_TAG_LIBRARY,      /* of no context */

@@ -65,6 +65,63 @@ for _ in range(3):  # more than would fit at once
 """
 
 
+USERS = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+made, again, primary = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+cuda.cuInit(0)
+steps = {
+    "create": lambda: cuda.cuCtxCreate_v2(ctypes.byref(made), 0, 0),
+    "attach": lambda: cuda.cuCtxAttach(ctypes.byref(again), 0) or again.value != made.value,
+    "refused attach": lambda: cuda.cuCtxAttach(ctypes.byref(again), 1),
+    "pop": lambda: cuda.cuCtxPopCurrent_v2(None),
+    "push": lambda: cuda.cuCtxPushCurrent_v2(made),
+    "detach": lambda: cuda.cuCtxDetach(made),
+    "destroy": lambda: cuda.cuCtxDestroy_v2(made),
+}
+for step in sys.stdin:
+    print(int(steps[step.strip()]()), flush=True)
+"""
+ATTACHED = ["create 0", "attach 0", "attach 0"]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*ATTACHED, "detach 0", "detach 0", "detach 0"],
+        [*ATTACHED, "refused attach 1", "detach 0", "detach 0", "detach 0"],
+        [*ATTACHED, "destroy 0"],
+        ["create 0", "push 0", "detach 0"],
+        ["create 0", "pop 0", "detach 201", "push 0", "detach 0"],
+        ["create 0", "attach 0", "pop 0", "detach 201", "push 0", "detach 0", "detach 0"],
+    ],
+    ids=[
+        "the last user",
+        "one who was refused",
+        "destroyed",
+        "on the stack twice",
+        "refused",
+        "one of two refused",
+    ],
+)
+def test_a_context_is_charged_once_and_given_back_with_its_last_user(
+    machine: Machine, make_slice: MakeSlice, steps: list[str]
+) -> None:
+    slice_ = make_slice(ControlDevice(machine.uuids()[0], memory_limit=1024 * MIB, context_bytes=CONTEXT))
+    pipe = subprocess.PIPE
+    program = subprocess.Popen(
+        [sys.executable, "-c", USERS], env=machine.inside(slice_), stdin=pipe, stdout=pipe, text=True
+    )
+    assert program.stdin
+    assert program.stdout
+    for left, step in zip(reversed(range(len(steps))), steps, strict=True):
+        name, _, answer = step.rpartition(" ")
+        print(name, file=program.stdin, flush=True)
+        assert (name, program.stdout.readline().strip()) == (name, answer)
+        assert slice_.stats.devices[0].used == (CONTEXT if left else 0)
+    program.communicate("", timeout=30)
+
+
 def test_a_context_that_is_detached_is_given_back(machine: Machine, make_slice: MakeSlice) -> None:
     slice_ = make_slice(ControlDevice(machine.uuids()[0], memory_limit=1024 * MIB, context_bytes=CONTEXT))
     subprocess.run([sys.executable, "-c", DETACH], env=machine.inside(slice_), check=True, timeout=60)

@@ -128,6 +128,7 @@ static CUresult create(const char *function, CUcontext *handle, unsigned flags, 
         free(context);
         return result;
     }
+    context->users = 1;
     stack[depth++] = context;
     *handle = (CUcontext)context;
     return CUDA_SUCCESS;
@@ -184,13 +185,20 @@ CUresult CUDAAPI cuCtxAttach(CUcontext *handle, unsigned int flags)
     CUresult result = sim_enter_context(__func__, &context);
     if (result || !handle || flags)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
+    context->users++;
     *handle = (CUcontext)context;
     return CUDA_SUCCESS;
 }
 
+/* Of the current context alone; the last user takes it along. A primary context ends by its own count. */
 CUresult CUDAAPI cuCtxDetach(CUcontext handle)
 {
-    return cuCtxDestroy_v2(handle);
+    struct sim_context *context;
+    CUresult result = sim_enter_context(__func__, &context);
+    if (result || handle != (CUcontext)context || context->users == 0)
+        return result ? result : CUDA_ERROR_INVALID_CONTEXT;
+    bool last = --context->users == 0 && !context->primary;
+    return last ? cuCtxDestroy_v2(handle) : CUDA_SUCCESS;
 }
 
 /* ---- current in this thread ---- */

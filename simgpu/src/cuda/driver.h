@@ -30,6 +30,7 @@ struct sim_context {
     uint32_t device; /* … and this its index in the machine */
     bool primary;
     bool destroyed;
+    _Atomic unsigned users; /* of one that was created: itself, and who is attached; of a primary: the latter */
     unsigned flags;
     uint64_t id;
     size_t limits[16], first_limits[16];

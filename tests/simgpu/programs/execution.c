@@ -72,6 +72,28 @@ static void a_context_destroyed_elsewhere_reads_as_destroyed(void)
     REQUIRE(other == context);
 }
 
+static void a_context_lives_until_its_last_user_detaches(void)
+{
+    CUcontext same, primary;
+    start();
+    OK(cuCtxAttach(&same, 0));
+    REQUIRE(same == context);
+    EQUAL(cuCtxAttach(&same, 1), CUDA_ERROR_INVALID_VALUE);
+    OK(cuCtxDetach(context));
+    OK(cuCtxSynchronize());
+    OK(cuCtxPopCurrent(NULL));
+    EQUAL(cuCtxDetach(context), CUDA_ERROR_INVALID_CONTEXT); /* it is not current */
+    OK(cuCtxPushCurrent(context));
+    OK(cuCtxDetach(context));
+    EQUAL(cuCtxPushCurrent(context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    OK(cuDevicePrimaryCtxRetain(&primary, 0));
+    OK(cuCtxPushCurrent(primary));
+    EQUAL(cuCtxDetach(primary), CUDA_ERROR_INVALID_CONTEXT); /* it is released */
+    OK(cuCtxAttach(&same, 0));
+    OK(cuCtxDetach(primary));
+    OK(cuCtxSynchronize());
+}
+
 static void the_primary_context_is_counted(void)
 {
     CUcontext first, second;
@@ -269,7 +291,7 @@ static void a_child_forked_before_init_is_a_process_of_its_own(void)
 
 CASES(CASE(nothing_but_init) CASE(calls_before_init_are_refused) CASE(errors_have_names)
       CASE(contexts_stack_and_can_be_destroyed) CASE(a_context_destroyed_elsewhere_reads_as_destroyed)
-      CASE(the_primary_context_is_counted) CASE(kernels_are_found_by_name)
+      CASE(a_context_lives_until_its_last_user_detaches) CASE(the_primary_context_is_counted) CASE(kernels_are_found_by_name)
       CASE(a_variable_of_a_module_has_memory) CASE(impossible_launches_are_refused)
       CASE(every_way_to_launch_takes_the_time_it_says) CASE(launches_of_before_cuda_4_work)
       CASE(a_full_queue_makes_the_launch_wait) CASE(a_forks_child_is_not_initialised)
