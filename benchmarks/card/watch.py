@@ -2,13 +2,11 @@
 
 NVML keeps the utilisation of each fifth of a second or so for some time; all in the window are averaged.
 The reading that it calls current looks at some of them only: it stood at 20 for seconds beside kernels of
-20 ms at 30 %, while their mean was 29.8. It serves where no samples are kept, as on a simulated card. For
-single seconds there are the load's own count of finished kernels, and `gpu_time` of the slice's stats page,
-which the limiter adds to about a millisecond late."""
+20 ms at 30 %, while their mean was 29.8. For single seconds there are the load's own count of finished
+kernels, and `gpu_time` of the slice's stats page, which the limiter adds to about a millisecond late."""
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import time
 from collections.abc import Sequence
@@ -39,34 +37,33 @@ class Window:
 class Utilization:
     """The card's utilisation since this was made, percent."""
 
-    def __init__(self, handle: Any, sampled: bool) -> None:
+    def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self._sampled = sampled
         self._since = int(time.time() * 1e6)  # NVML's samples carry microseconds of the wall clock
-        self._samples: dict[int, float] = {}
-        self._readings: list[float] = []
+        self._samples: list[int] = []
 
     def look(self) -> None:
         """Take in what is new."""
-        self._readings.append(pynvml.nvmlDeviceGetUtilizationRates(self._handle).gpu)
-        if not self._sampled:
-            return
         kind = pynvml.NVML_GPU_UTILIZATION_SAMPLES
-        with contextlib.suppress(pynvml.NVMLError):  # none are new
-            for one in pynvml.nvmlDeviceGetSamples(self._handle, kind, self._since)[1]:
-                if one.timeStamp > self._since:
-                    self._samples[one.timeStamp] = one.sampleValue.uiVal
+        try:
+            _, new = pynvml.nvmlDeviceGetSamples(self._handle, kind, self._since)
+        except pynvml.NVMLError_NotFound:  # none are
+            return
+        for one in new:
+            if one.timeStamp > self._since:
+                self._since = one.timeStamp
+                self._samples.append(one.sampleValue.uiVal)
 
     def mean(self) -> float:
-        """Of the samples, or of the readings where there are none."""
-        return statistics.fmean(self._samples.values() or self._readings)
+        """Of the samples; there are some a fifth of a second after this was made."""
+        return statistics.fmean(self._samples)
 
 
 def watch(bench: Bench, programs: Sequence[Program]) -> Window:
     """Let the programs settle, then look for as long as a row takes."""
     time.sleep(bench.settle)
     handle = bench.handle()
-    utilization = Utilization(handle, sampled=not bench.simulate)
+    utilization = Utilization(handle)
     clock: list[float] = []
     counters: list[list[tuple[float, float]]] = [[] for _ in programs]
     start = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from collections.abc import Callable
@@ -119,3 +120,56 @@ def test_samples_older_than_asked_for_are_not_given(h200: Any) -> None:
     later = int((time.time() + 3600) * 1e6)
     code = f"answer = value(n.nvmlDeviceGetProcessUtilization, n.nvmlDeviceGetHandleByIndex(0), {later})"
     assert h200.ask(code) == "Not Found"
+
+
+SAMPLES = """
+from ctypes import byref, c_uint, c_ulonglong
+card = n.nvmlDeviceGetHandleByIndex(0)
+get = n._nvmlGetFunctionPointer("nvmlDeviceGetSamples")
+size, kind, room = c_uint(), c_uint(99), c_uint(3)
+some = (n.c_nvmlSample_t * 3)()
+asked = get(card, 1, c_ulonglong(0), byref(kind), byref(size), None)
+cut = get(card, 1, c_ulonglong(0), byref(kind), byref(room), some)
+_, found = n.nvmlDeviceGetSamples(card, n.NVML_GPU_UTILIZATION_SAMPLES, 0)
+stamps = [one.timeStamp for one in found]
+again = n.nvmlDeviceGetSamples(card, n.NVML_GPU_UTILIZATION_SAMPLES, 0)[1]
+newer = value(n.nvmlDeviceGetSamples, card, n.NVML_GPU_UTILIZATION_SAMPLES, stamps[0])
+answer = {
+    "calls": [asked, size.value, kind.value, cut, room.value],
+    "cut": [one.timeStamp for one in some],
+    "values": [one.sampleValue.uiVal for one in found],
+    "stamps": stamps,
+    "again": [one.timeStamp for one in again],
+    "newer": [one.timeStamp for one in newer[1]],
+    "wall": time.time(),
+    "none": value(n.nvmlDeviceGetSamples, card, n.NVML_GPU_UTILIZATION_SAMPLES, int((time.time() + 9) * 1e6)),
+    "power": value(n.nvmlDeviceGetSamples, card, n.NVML_TOTAL_POWER_SAMPLES, 0),
+    "bad": [
+        get(card, 99, c_ulonglong(0), byref(kind), byref(size), None),
+        get(card, 1, c_ulonglong(0), byref(kind), byref(c_uint(0)), some),
+        get(card, 1, c_ulonglong(0), byref(kind), None, some),
+    ],
+}
+"""
+
+
+def test_the_card_keeps_its_samples_for_a_while(
+    h200: Any, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    load = h200.start("--kernel-us", "1000", "--seconds", "1", "--hold", "60", "--report-every", "0.05")
+    load.until("running")
+    eventually(lambda: h200.ask(UTILIZATION)["card"] >= 90)
+    eventually(lambda: h200.ask(UTILIZATION)["card"] == 0)
+    seen = h200.ask("import time\n" + SAMPLES)
+    stamps = seen["stamps"]
+    assert seen["calls"] == [0, 11, 1, 0, 3], "size, unsigned values, and what fits"
+    assert len(stamps) <= 11
+    assert {later - earlier for earlier, later in itertools.pairwise(stamps)} == {200_000}
+    assert seen["cut"] == sorted(seen["cut"])
+    assert seen["cut"][0] <= stamps[0], "the oldest first"
+    assert {*seen["again"]} & {*stamps}, "a sample keeps its stamp"
+    assert seen["newer"][0] in stamps[1:]
+    assert 0 <= seen["wall"] - stamps[-1] / 1e6 < 2
+    assert max(seen["values"]) >= 90
+    assert seen["values"][-1] == 0
+    assert (seen["none"], seen["power"], seen["bad"]) == ("Not Found", "Not Supported", [2, 2, 2])
