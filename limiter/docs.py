@@ -55,6 +55,7 @@ _CHARGED = {
 }
 _SHARED = {
     "an object that spans several cards": "cuMulticastCreate",
+    "a descriptor for DMA, which keeps memory that is freed": "cuMemGetHandleForAddressRange",
     "all that a checkpointed process held, on another card": "cuCheckpointProcessRestore",
 }
 _CODE = {

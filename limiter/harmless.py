@@ -132,8 +132,7 @@ FAMILIES = (
         "Memory that is given away stays charged to its maker. A pool that is opened gives nothing by "
         "itself; its pointers are charged.",
         """cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle cuMemExportToShareableHandle
-        cuMemGetHandleForAddressRange cuMemPoolExportPointer cuMemPoolExportToShareableHandle
-        cuMemPoolImportFromShareableHandle""",
+        cuMemPoolExportPointer cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle""",
     ),
     _family(
         "Parts of what is counted",

@@ -9,10 +9,13 @@
 #ifndef WEIR_UNCOVERED_H
 #define WEIR_UNCOVERED_H
 
-/* Memory from elsewhere that is not accounted for: counted, or refused as not supported. */
+/* Memory from elsewhere, or that others may keep, unaccounted for: counted, or refused as not supported. */
 #define WEIR_UNCOVERED_SHARED(X)                                                                             \
     X(cuMulticastCreate, cuMulticastCreate, OPTIONAL,                                                        \
-      (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *properties), (handle, properties))
+      (CUmemGenericAllocationHandle *handle, const CUmulticastObjectProp *properties), (handle, properties)) \
+    X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, OPTIONAL,                                \
+      (void *handle, CUdeviceptr pointer, size_t size, CUmemRangeHandleType type, unsigned long long flags), \
+      (handle, pointer, size, type, flags))
 
 /* Loads code when it is first asked for; no program runs without it: counted only. */
 #define WEIR_UNCOVERED_CODE(X)                                                                               \

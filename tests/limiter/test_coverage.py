@@ -148,6 +148,33 @@ def test_refused_calls_have_their_list_s_error_and_one_line(
     assert sum(slice_.stats.uncovered_calls) == 0
 
 
+EXPORTS = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+made, pointer, fd = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_int()
+size = ctypes.c_size_t(2 << 20)
+cuda.cuInit(0); cuda.cuDevicePrimaryCtxRetain(ctypes.byref(made), 0); cuda.cuCtxSetCurrent(made)
+assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), size) == 0
+print(cuda.cuMemGetHandleForAddressRange(ctypes.byref(fd), pointer, size, 1, ctypes.c_uint64(0)))
+assert cuda.cuMemFree_v2(pointer) == 0
+"""
+
+
+@pytest.mark.parametrize("refuse", [0, 1])
+def test_a_descriptor_for_dma_which_would_keep_freed_memory_is_counted_or_refused(
+    machine: Machine, make_slice: MakeSlice, refuse: int
+) -> None:
+    slice_ = make_slice(ControlDevice(uuid=machine.uuids()[0]), refuse_unknown=refuse)
+    result = subprocess.run(
+        [sys.executable, "-c", EXPORTS], env=machine.inside(slice_), capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "801"  # also the simulated card's own answer: it has no DMA
+    assert ("refused" in result.stderr, "not simulated" in result.stderr) == (bool(refuse), not refuse)
+    assert slice_.stats.uncovered_calls[layout.Api.SHARED] == 1 - refuse
+    assert slice_.stats.devices[0].denied_policy == refuse
+    assert slice_.stats.devices[0].used == 0
+
+
 RESTORES = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
