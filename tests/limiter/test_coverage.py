@@ -165,9 +165,8 @@ def test_a_descriptor_for_dma_which_would_keep_freed_memory_is_counted_or_refuse
     machine: Machine, make_slice: MakeSlice, refuse: int
 ) -> None:
     slice_ = make_slice(ControlDevice(uuid=machine.uuids()[0]), refuse_unknown=refuse)
-    result = subprocess.run(
-        [sys.executable, "-c", EXPORTS], env=machine.inside(slice_), capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", EXPORTS]
+    result = subprocess.run(command, env=machine.inside(slice_), capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "801"  # also the simulated card's own answer: it has no DMA
     assert ("refused" in result.stderr, "not simulated" in result.stderr) == (bool(refuse), not refuse)
     assert slice_.stats.uncovered_calls[layout.Api.SHARED] == 1 - refuse
