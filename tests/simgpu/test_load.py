@@ -23,6 +23,8 @@ MIB = 1 << 20
     [
         (),
         ("--wait",),
+        ("--wait-every", "7"),
+        ("--wait-every", "7", "--streams", "3", "--events"),
         ("--queue", "1"),
         ("--queue", "7"),
         ("--streams", "3"),
@@ -66,6 +68,14 @@ def test_launches_that_arrive_at_random_wait_for_those_before_them(h200: Any) ->
     assert rare["t"] == pytest.approx(1.0, rel=0.5)
     (crowded,) = h200.load(*shape, "--every-ms", "1")  # twice what the card can do: the last waits for half
     assert crowded["p99_us"] > 50_000 > rare["p50_us"]
+
+
+def test_it_thinks_after_each_launch_and_waits_only_where_it_is_told(h200: Any) -> None:
+    shape = ("--kernel-us", "5000", "--no-calibrate", "--launches", "30", "--think-us", "5000")
+    (waits,) = h200.load(*shape, "--wait-every", "1")
+    assert waits["t"] >= 30 * 0.010
+    (ahead,) = h200.load(*shape, "--wait-every", "30")
+    assert 30 * 0.005 <= ahead["t"] < waits["t"]
 
 
 def test_it_stops_after_its_seconds(h200: Any) -> None:
@@ -159,6 +169,9 @@ SIZES = "up to 64 sizes separated by commas, as 64MiB,2GiB"
     [
         ("--queue 0", f"--queue: 0: not allowed; {COUNT}"),
         ("--queue 1.5", f"--queue: 1.5: not allowed; {COUNT}"),
+        ("--wait --wait-every 2", "--wait-every: with --wait: not allowed; one of the two"),
+        ("--wait-every 0", f"--wait-every: 0: not allowed; {COUNT}"),
+        ("--think-us -1", "--think-us: -1: not allowed; a number from 0 to 1000000"),
         ("--seconds nan", f"--seconds: nan: not allowed; {NUMBER}"),
         ("--seconds -1", f"--seconds: -1: not allowed; {NUMBER}"),
         ("--memory 4XB", f"--memory: 4XB: not allowed; {SIZES}"),

@@ -3,8 +3,9 @@
  *
  * A stream's queue is two halves; each half ends in an event, and a half is filled again only once its event
  * has come, so the queue is never above its limit and seldom below half of it, at two driver calls a half.
- * With --wait (a queue of one) the stream itself is waited for, as a program without a queue does. Kernels
- * count when their half is known to be complete. Nothing but launching and counting happens here.
+ * With --wait-every there is one half of so many launches (--wait: of one), and the stream itself is waited for
+ * where it is full, as a program without a queue does. Kernels count when their half is known to be complete.
+ * Nothing but launching, thinking and counting happens here.
  */
 #include <stddef.h>
 
@@ -58,8 +59,8 @@ static void graph_build(struct run *run) {
 static void half_collect(struct run *run, struct lane *lane, struct half *half) {
     if (!half->launches)
         return;
-    CHECK(run->options->wait ? driver.cuStreamSynchronize(lane->stream)
-                             : driver.cuEventSynchronize(half->end));
+    CHECK(run->options->wait_every ? driver.cuStreamSynchronize(lane->stream)
+                                   : driver.cuEventSynchronize(half->end));
     uint64_t each = run->options->graph ? run->options->graph : 1;
     run->report->counters.kernels += half->launches * each;
     half->launches = 0;
@@ -73,10 +74,10 @@ static void half_collect(struct run *run, struct lane *lane, struct half *half) 
 /* Ends the half that is being filled; the next launch goes into the other one. */
 static void half_close(struct run *run, struct lane *lane) {
     struct half *half = &lane->halves[lane->filling];
-    if (run->options->events || !run->options->wait)
+    if (run->options->events || !run->options->wait_every)
         CHECK(driver.cuEventRecord(half->end, lane->stream));
     lane->filling = (lane->filling + 1) % run->halves;
-    if (run->options->wait)
+    if (run->options->wait_every)
         half_collect(run, lane, half);
 }
 
@@ -117,6 +118,12 @@ static double await_arrival(struct run *run) {
     return due;
 }
 
+/* What a CPU-bound program does between launches: it is awake all the time, however long the launch took. */
+static void think(double seconds) {
+    for (double until = seconds_now() + seconds; seconds_now() < until;)
+        ;
+}
+
 static void launch_until(struct run *run, double deadline, uint64_t launches) {
     const struct options *options = run->options;
     uint64_t next = 0;
@@ -127,6 +134,8 @@ static void launch_until(struct run *run, double deadline, uint64_t launches) {
             latency_add(&run->report->latency, seconds_now() - arrived);
         if (options->idle_ms > 0)
             nap(options->idle_ms * 1e-3);
+        if (options->think_us > 0)
+            think(options->think_us * 1e-6);
         report_if_due(run->report);
     }
     drain(run);
@@ -134,10 +143,10 @@ static void launch_until(struct run *run, double deadline, uint64_t launches) {
 
 void launches_run(struct kernels *kernels, const struct options *options, struct report *report) {
     static struct run run; /* too large for a stack; one for each process */
-    uint64_t queue = options->wait ? 1 : options->queue;
+    bool queued = !options->wait_every && options->queue > 1;
     run = (struct run){.kernels = kernels, .options = options, .report = report};
-    run.halves = queue > 1 ? 2 : 1;
-    run.half_size = queue > 1 ? queue / 2 : 1;
+    run.halves = queued ? 2 : 1;
+    run.half_size = queued ? options->queue / 2 : options->wait_every ? options->wait_every : 1;
     for (uint64_t i = 0; i < options->streams; i++)
         lane_open(&run.lanes[i], options);
     if (options->graph)

@@ -34,10 +34,12 @@ struct options {
     double warmup;
     double hold;
     double idle_ms;
+    double think_us;
     double every_ms; /* mean of random arrivals; 0: the next launch follows the last */
     double report_every;
     uint64_t launches; /* 0: not limited by number */
     uint64_t queue;
+    uint64_t wait_every; /* launches between waits for the stream; 0: never */
     uint64_t graph;
     uint64_t streams;
     uint64_t grid;

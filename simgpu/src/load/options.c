@@ -31,6 +31,7 @@ static const struct option_row rows[] = {
     {"warmup", "F", NUMBER, AT(warmup), 0, 1e6, "launch for so long before counting (0)"},
     {"queue", "N", COUNT, AT(queue), 1, 1e6, "launches under way at most, on each stream (64)"},
     {"wait", "", FLAG, AT(wait), 0, 0, "synchronize after each launch"},
+    {"wait-every", "N", COUNT, AT(wait_every), 1, 1e6, "synchronize after each N launches of a stream"},
     {"graph", "N", COUNT, AT(graph), 1, 10000, "launch graphs of N kernels"},
     {"cooperative", "", FLAG, AT(cooperative), 0, 0, "use cuLaunchCooperativeKernel"},
     {"extended", "", FLAG, AT(extended), 0, 0, "use cuLaunchKernelEx"},
@@ -38,6 +39,7 @@ static const struct option_row rows[] = {
     {"ptds", "", FLAG, AT(ptds), 0, 0, "use the per-thread default stream"},
     {"grid", "N", COUNT, AT(grid), 1, 2147483647, "blocks of a kernel, of 32 threads each (1)"},
     {"idle-ms", "F", NUMBER, AT(idle_ms), 0, 1e6, "sleep after each launch (0)"},
+    {"think-us", "F", NUMBER, AT(think_us), 0, 1e6, "compute on the CPU for so long after each launch (0)"},
     {"every-ms", "F", NUMBER, AT(every_ms), 0.001, 1e6, "launches come at random, one in so long (with --wait)"},
     {"memory", "SIZE,...", SIZES, AT(sizes), 1, 0, "allocate these at the start"},
     {"allocate-step", "SIZE", SIZE, AT(allocate_step), 1, 0, "then allocate in such steps"},
@@ -149,6 +151,8 @@ static void check_together(const struct options *options) {
         refuse("streams", "more than 1", "one stream with --ptds: the thread's own");
     if (options->cooperative && options->extended)
         refuse("extended", "with --cooperative", "one of the two");
+    if (options->wait && options->wait_every)
+        refuse("wait-every", "with --wait", "one of the two");
     if (options->latency && !options->wait)
         refuse("latency", "without --wait", "together with --wait");
     if (options->every_ms > 0 && !options->wait)
@@ -185,4 +189,6 @@ void options_parse(struct options *options, int argc, char **argv) {
         exit(2);
     }
     check_together(options);
+    if (options->wait)
+        options->wait_every = 1;
 }
