@@ -7,6 +7,7 @@ figure is as fine as the samples are dense. A window that the samples do not cov
 from __future__ import annotations
 
 import itertools
+import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -30,6 +31,17 @@ def rate(curve: Curve, start: float, end: float) -> float | None:
     if len(inside) < 2 or inside[-1][0] <= inside[0][0]:
         return None
     return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+
+
+def slope(curve: Curve, start: float, end: float) -> float | None:
+    """Growth a second as the line through the samples inside the window has it (least squares).
+
+    Where samples come between a program's uneven steps, both ends of `rate` are off by a step; this is not.
+    """
+    inside = [sample for sample in curve if start <= sample[0] <= end]
+    if len(inside) < 2 or inside[-1][0] <= inside[0][0]:
+        return None
+    return statistics.linear_regression(*zip(*inside, strict=True)).slope
 
 
 def longest_gap(curve: Curve, start: float, end: float) -> float:

@@ -32,10 +32,10 @@ class Load:
         """The key of what it counts as its work."""
         return "steps" if self.torch else "kernels"
 
-    def command(self) -> list[str]:
-        """What to run; it works until SIGTERM and writes what it did ten times a second."""
+    def command(self, every: float = 0.1) -> list[str]:
+        """What to run; it works until SIGTERM and writes what it did every so many seconds."""
         program = [sys.executable, str(TORCH)] if self.torch else [weir(), "load"]
-        return [*program, *self.arguments, "--report-every", "0.1"]
+        return [*program, *self.arguments, "--report-every", f"{every:g}"]
 
 
 def native(name: str, title: str, kernel_us: float, *more: str, overlaps: bool = False) -> Load:

@@ -1,43 +1,51 @@
 """Part `overhead`: what the limiter adds to a launch, to memory calls, and to the pace of a program.
 
 Processes differ from each other by more than a limiter costs. So bare and sliced processes take turns,
-several times over, and their medians are compared; and what a limit that does not bind adds is measured
-inside one process, whose limit goes up and down between short phases.
+several times over, each turn in the other order than the one before: within a turn each is held against the
+bare one, and the median of the turns counts, with their spread beside it. What a limit that does not bind
+adds to a program is measured inside one process (phases.py). `launch-bound` loads launch as PyTorch does
+where the CPU sets the pace: short kernels with the host at work between them, waited for, or far ahead.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.card import curves
+from benchmarks.card import phases
 from benchmarks.card.bench import START, Bench
 from benchmarks.card.journal import Record
 from benchmarks.card.loads import BY_NAME, available
 from benchmarks.card.program import Program, weir
 
 CALLS = Path(__file__).resolve().parents[1] / "memory_calls.py"
-LAUNCHES = ["load", "--kernel-us", "0", "--queue", "64", "--warmup", "0.2"]
-NOT_BINDING = 99
-NO_LIMIT = 100
+EMPTY = ["--kernel-us", "0", "--queue", "64"]
+LAUNCH_BOUND = ["--kernel-us", "2", "--think-us", "12"]
+LAUNCHES = {
+    "launch": ("empty launch, µs", EMPTY),
+    "launch-bound/wait": (
+        "2 µs kernels, host 12 µs, a wait each 72, µs",
+        [*LAUNCH_BOUND, "--wait-every", "72"],
+    ),
+    "launch-bound/ahead": ("2 µs kernels, host 12 µs, 1000 ahead, µs", [*LAUNCH_BOUND, "--queue", "2000"]),
+}
 TURNS = 5
-PHASES = 5
+NEEDS = 1.5  # seconds that a short process takes beside its window
 MODES: dict[str, tuple[int | None, str | None]] = {
     "bare": (None, None),
     "memory limit": (None, "4GiB"),
-    "memory limit, cores 99": (NOT_BINDING, "4GiB"),
+    "memory limit, cores 99": (phases.NOT_BINDING, "4GiB"),
 }
 
 Sample = Callable[[Program], dict[str, float]]
 
 
-def launch_us(program: Program) -> dict[str, float]:
-    """Microseconds for an empty launch."""
-    return {"empty launch, µs": 1e6 / float(program.await_line("done")["launches_per_second"])}
+def launch_us(title: str, program: Program) -> dict[str, float]:
+    """Microseconds for a launch and what the load does around it."""
+    return {title: 1e6 / float(program.await_line("done")["launches_per_second"])}
 
 
 def memory_us(program: Program) -> dict[str, float]:
@@ -47,52 +55,34 @@ def memory_us(program: Program) -> dict[str, float]:
 
 
 def in_turns(bench: Bench, command: list[str], sample: Sample) -> Record:
-    """The medians of several processes of each mode, one after another in turn."""
-    seen: dict[str, dict[str, list[float]]] = {mode: {} for mode in MODES}
+    """What several processes of each mode took, turn by turn, and their medians."""
+    seen: dict[str, dict[str, list[float]]] = {}
     for turn in range(TURNS):
-        for index, (mode, (cores, memory)) in enumerate(MODES.items()):
-            with Program(bench, f"overhead-{turn}-{index}", command, cores, memory) as program:
-                for name, value in sample(program).items():
-                    seen[mode].setdefault(name, []).append(value)
+        for mode in list(MODES)[:: -1 if turn % 2 else 1]:
+            cores, memory = MODES[mode]
+            name = f"overhead-{turn}-{list(MODES).index(mode)}"
+            with Program(bench, name, command, cores, memory) as program:
+                for what, value in sample(program).items():
+                    seen.setdefault(what, {one: [] for one in MODES})[mode].append(value)
     medians = {
-        name: {mode: statistics.median(seen[mode][name]) for mode in MODES}
-        for name in next(iter(seen.values()))
+        what: {mode: statistics.median(values) for mode, values in by_mode.items()}
+        for what, by_mode in seen.items()
     }
-    return {"medians": medians, "turns": TURNS}
-
-
-def in_phases(bench: Bench, load: str, phase: float) -> Record:
-    """One process whose limit is lifted and put back: its pace without a limit and with one of 99 %."""
-    paces: dict[int, list[float]] = {NO_LIMIT: [], NOT_BINDING: []}
-    with Program(bench, f"phases-{load}", BY_NAME[load].command(), NO_LIMIT) as program:
-        program.await_line()
-        for index in range(2 * PHASES):
-            limit = (NO_LIMIT, NOT_BINDING)[index % 2]
-            program.set_cores(limit)
-            time.sleep(0.3)
-            start = time.monotonic()
-            time.sleep(phase + 0.3)
-            pace = curves.rate(program.curve(BY_NAME[load].counts), start, start + phase)
-            paces[limit] += [] if pace is None else [pace]
-    without, with_limit = (statistics.median(paces[limit]) for limit in (NO_LIMIT, NOT_BINDING))
-    return {
-        "load": load,
-        "without": without,
-        "with_limit": with_limit,
-        "added_percent": 100 * (without / with_limit - 1),
-    }
+    return {"medians": medians, "seen": seen, "turns": TURNS}
 
 
 def run(bench: Bench) -> None:
-    """Launches and memory calls by turns of processes, programs by phases of one."""
-    once = min(2.0, bench.seconds / 5)
-    launches = [weir(), *LAUNCHES, "--seconds", f"{once:g}"]
-    lasting = TURNS * len(MODES) * (once + 2)
-    bench.row("overhead", "launch", partial(in_turns, bench, launches, launch_us), lasting)
-    calls = [sys.executable, str(CALLS)]
-    bench.row("overhead", "memory calls", partial(in_turns, bench, calls, memory_us), TURNS * len(MODES) * 2)
-    phase = bench.seconds / 5
-    for load in ("wait", "training-cpu", "training", "inference"):
+    """Programs by phases of one process first, then launches and memory calls by turns of processes."""
+    blocks = max(1, min(phases.BLOCKS, round(2 * bench.seconds)))
+    for load in ("training-cpu", "inference", "training", "wait"):
         if available(BY_NAME[load]):
-            lasting = START + 2 * PHASES * (phase + 0.6)
-            bench.row("overhead", f"phases/{load}", partial(in_phases, bench, load, phase), lasting)
+            measure = partial(phases.one_row, bench, load, blocks)
+            bench.row("overhead", f"phases/{load}", measure, START + phases.LASTING)
+    once = min(2.0, bench.seconds / 4)
+    for row, (title, arguments) in LAUNCHES.items():
+        command = [weir(), "load", *arguments, "--warmup", "0.2", "--seconds", f"{once:g}"]
+        lasting = TURNS * len(MODES) * (once + NEEDS)
+        bench.row("overhead", row, partial(in_turns, bench, command, partial(launch_us, title)), lasting)
+    calls = [sys.executable, str(CALLS)]
+    lasting = TURNS * len(MODES) * (0.5 + NEEDS)
+    bench.row("overhead", "memory calls", partial(in_turns, bench, calls, memory_us), lasting)

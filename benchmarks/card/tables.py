@@ -136,22 +136,38 @@ def frameworks(journal: Journal) -> str:
     return f"### Frameworks\n\n{table(['framework', 'slice', 'its own line'], rows)}" if rows else ""
 
 
+def against_bare(record: Record, name: str, mode: str) -> str:
+    """A mode's median, and how many percent it is from bare: the median of the turns, and their range."""
+    medians = record["medians"][name]
+    if mode == "bare":
+        return f"{medians[mode]:.2f}"
+    if "seen" not in record:  # rows that kept no turns
+        return f"{medians[mode]:.2f} ({100 * (medians[mode] / medians['bare'] - 1):+.1f} %)"
+    turns = record["seen"][name]
+    ratios = [100 * (one / bare - 1) for one, bare in zip(turns[mode], turns["bare"], strict=True)]
+    spread = f"{min(ratios):+.1f} to {max(ratios):+.1f}"
+    return f"{medians[mode]:.2f} ({statistics.median(ratios):+.1f} %; {spread})"
+
+
 def overhead(journal: Journal) -> str:
     """What the limiter adds, by turns of processes and by phases of one."""
-    turns, phases = [], []
+    turns, inside = [], []
     for record in journal.of("overhead"):
         for name, medians in record.get("medians", {}).items():
-            base = medians["bare"]
-            added = [f"{one:.2f} ({100 * (one / base - 1):+.1f} %)" for one in list(medians.values())[1:]]
-            turns.append([name, f"{base:.2f}", *added])
+            turns.append([name, *(against_bare(record, name, mode) for mode in medians)])
         if "added_percent" in record:
-            title = BY_NAME[record["load"]].title
             paces = [f"{record[key]:.1f}" for key in ("without", "with_limit")]
-            phases.append([title, *paces, f"{record['added_percent']:+.2f}"])
+            sure = f"{record['sure'][0]:+.2f} to {record['sure'][1]:+.2f}" if record.get("sure") else DASH
+            added = [f"{record['added_percent']:+.2f}", sure, str(len(record.get("blocks", ())) or DASH)]
+            inside.append([BY_NAME[record["load"]].title, *paces, *added])
     heads = ["what", "bare", "memory limit", "and a core limit of 99"]
-    inside = ["program", "pace without a core limit, a second", "with one of 99 %", "time added, %"]
-    shown = [table(heads, turns)] if turns else []
-    shown += [table(inside, phases)] if phases else []
+    shown = []
+    if inside:
+        head = ["program", "pace without a core limit, a second", "with one of 99 %", "time added, %"]
+        shown.append(table([*head, "95 % sure of", "blocks"], inside))
+    if turns:
+        shown.append(table(heads, turns))
+        shown.append("In brackets: against bare, the median of the turns; least and most.\n")
     return "### What the limiter costs on this card\n\n" + "\n".join(shown) if shown else ""
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from benchmarks.card import curves, tables
 from benchmarks.card.journal import Journal
 from benchmarks.card.loads import ALL, BY_NAME
 from benchmarks.card.memory import held
+from benchmarks.card.overhead import MODES
 from benchmarks.card.pairs import MIXES
 from benchmarks.card.picture import Series, draw
 
 ROOT = Path(__file__).resolve().parents[2]
+HARNESS = ("-m", "benchmarks.card")
 
 
 def row(load: str, limit: int | None, nvml: float, **more: object) -> dict[str, object]:
@@ -133,11 +136,17 @@ def test_a_limit_held_where_the_card_says_so(
     assert held({"way": way, "refused": refused, "nvml_mib": used, "limit_mib": 1024}) is expected
 
 
-def card(directory: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def card(directory: Path, *more: str, program: Sequence[str] = HARNESS) -> subprocess.CompletedProcess[str]:
     short = ["--simulate", "h200", "--seconds", "1", "--settle", "0.2", "--limits", "30"]
     environment = {**os.environ, "SIMGPU_STATE": str(directory / "machine"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "benchmarks.card", str(directory / "rows"), *short, *more]
+    command = [sys.executable, *program, str(directory / "rows"), *short, *more]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def changed(what: str) -> tuple[str, str]:
+    """The harness with a constant of its parts changed."""
+    names = "from benchmarks.card import overhead, phases, __main__ as harness"
+    return ("-c", f"import sys; {names}; {what}; sys.exit(harness.main())")
 
 
 def test_a_run_that_spent_its_budget_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -174,6 +183,26 @@ def test_each_part_writes_its_rows_and_its_table(tmp_path: Path) -> None:
     page = (tmp_path / "rows/benchmarks.md").read_text()
     assert "| plain | yes |" in page
     assert "| in a closed loop | 30 %, alone |" in page
+
+
+def test_a_phase_begins_when_its_limit_is_in_force(tmp_path: Path) -> None:
+    binding = changed("phases.BLOCK = (100, 30, 30, 100)")
+    done = card(tmp_path, "--parts", "overhead", "--rows", "phases/wait", program=binding)
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
+    assert len(found["blocks"]) == 2
+    assert found["added_percent"] == pytest.approx(100 * (0.9 / 0.3 - 1), rel=0.35)  # waiting, it uses 90 %
+
+
+def test_loads_bound_by_their_launches_are_measured_in_turns(tmp_path: Path) -> None:
+    done = card(
+        tmp_path, "--parts", "overhead", "--rows", "launch-bound/wait", program=changed("overhead.TURNS = 2")
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
+    ((_, modes),) = found["seen"].items()
+    assert {mode: len(values) for mode, values in modes.items()} == dict.fromkeys(MODES, 2)
+    assert min(map(min, modes.values())) >= 12
 
 
 def test_a_part_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:
