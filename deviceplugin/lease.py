@@ -3,7 +3,8 @@
 `weir set NAME --lease 30s --cores 10` writes one into slice.json; the agent puts it into the control page
 with its own deadline, which the limiter heeds. A lease only lowers, so it is admitted without asking for
 room, and memory that the slice holds beyond it stays: nothing new is given. The page has one deadline for
-what a lease and a time slot lower: while a slot caps the slice too it is the slot's, renewed with it.
+what a lease and a time slot lower: while a slot caps the slice too it is the slot's, renewed with it. Under a
+lease the limiter holds a slice of MPS too, to a share of time beside that of multiprocessors.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 
 from limiter import layout
 from limiter.identity import Identity, Lease
-from limiter.pages import ControlDevice
+from limiter.pages import ControlDevice, in_force
 from weir.errors import UsageError
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -54,7 +55,8 @@ def obeys(control: ControlDevice, identity: Identity, now: int) -> bool:
     if lease.deadline > now:
         cores = control.core_limit_at(now)
         return control.memory_limit_at(now) <= _memory_limit(lease) and cores <= lease.cores_bp
-    slot_caps = control.core_limit == layout.FULL_CORES
+    slotted = identity.backend == "weir" and in_force(control.slot_deadline, now)
+    slot_caps = slotted and control.core_limit == layout.FULL_CORES
     return control.lease_memory_limit == layout.NO_LIMIT and (
         slot_caps or control.lease_core_limit == layout.FULL_CORES
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from limiter.pages import read_stats
 from limiter.slices import Observation, observe
 
 WEIR = [sys.executable, "-m", "weir"]
@@ -51,8 +52,12 @@ class Box:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """`weir run` in the background; `stdin` and `stdout` are pipes."""
+        return self.begin(self.command(*arguments))
+
+    def begin(self, command: list[str]) -> subprocess.Popen[str]:
+        """The same for another command that makes slices here."""
         process = subprocess.Popen(
-            self.command(*arguments),
+            command,
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -74,6 +79,14 @@ class Box:
                 return True
             time.sleep(0.02)
         return False
+
+
+def used_share(stats: Path, seconds: float) -> float:
+    """GPU time that a slice uses in the next `seconds`, as a share."""
+    before, began = read_stats(stats, processes=False).devices[0].gpu_time, time.monotonic()
+    time.sleep(seconds)
+    used = read_stats(stats, processes=False).devices[0].gpu_time - before
+    return used / (time.monotonic() - began) / 1e9
 
 
 @pytest.fixture

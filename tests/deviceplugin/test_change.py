@@ -5,7 +5,7 @@ import time
 
 from deviceplugin.agent import promised
 from limiter.pages import read_stats
-from tests.deviceplugin.conftest import PATIENCE, WEIR
+from tests.deviceplugin.conftest import PATIENCE, WEIR, used_share
 from tests.deviceplugin.programs import WAIT, program
 
 GIB = 1 << 30
@@ -95,22 +95,14 @@ def test_a_slice_whose_supervisor_is_gone_can_be_changed(box):
     assert box.slices()["alice"].control.devices[0].core_limit == 2000
 
 
-def launched(path, seconds):
-    """GPU time a slice used in the next `seconds`, as a share."""
-    before, began = read_stats(path, processes=False).devices[0].gpu_time, time.monotonic()
-    time.sleep(seconds)
-    used = read_stats(path, processes=False).devices[0].gpu_time - before
-    return used / (time.monotonic() - began) / 1e9
-
-
 def test_a_running_program_feels_a_change_at_once(box):
     box.start("--name", "alice", "--cores", "10", *LOAD, "--seconds", "30")
     stats = box.box / "slices/alice/rw/stats"
     assert box.eventually(lambda: stats.exists() and read_stats(stats).devices[0].launches > 20)
-    assert launched(stats, 0.5) < 0.3
+    assert used_share(stats, 0.5) < 0.3
     assert change(box, "alice", "--cores", "90").returncode == 0
     time.sleep(0.1)
-    assert launched(stats, 0.5) > 0.5
+    assert used_share(stats, 0.5) > 0.5
 
 
 def core_limit(box, name):
@@ -156,7 +148,7 @@ def test_a_running_program_feels_a_lease_at_once(box):
     assert box.eventually(lambda: stats.exists() and read_stats(stats).devices[0].launches > 20)
     assert change(box, "alice", "--lease", "5m", "--cores", "10").returncode == 0
     time.sleep(0.1)
-    assert launched(stats, 0.5) < 0.3
+    assert used_share(stats, 0.5) < 0.3
     assert change(box, "alice", "--lease", "0").returncode == 0
     time.sleep(0.1)
-    assert launched(stats, 0.5) > 0.5
+    assert used_share(stats, 0.5) > 0.5

@@ -54,6 +54,18 @@ def test_a_page_that_does_not_say_it_yet_does_not_obey():
     assert not obeys(with_lease(HELD, MINUTE, NOW), ended, NOW)
 
 
+@pytest.mark.parametrize(
+    ("backend", "turn", "done"),
+    [("weir", Turn(), False), ("mps", Turn(), False), ("weir", SLOT, True)],
+    ids=["nothing else caps it", "nor MPS", "a slot does, for all that the page says"],
+)
+def test_a_lease_of_an_uncapped_slice_ends_with_its_page(backend, turn, done):
+    fields = with_lease(with_turn(FREE, turn, NOW), replace(MINUTE, memory_bytes=None), NOW)
+    identity = Identity("a", 1, 0.0, (Share(UUIDS[0], 0, 4 * GIB),), lease=Lease(), backend=backend)
+    assert obeys(fields, identity, NOW) == done
+    assert obeys(with_lease(with_turn(FREE, turn, NOW), Lease(), NOW), identity, NOW)
+
+
 def test_while_a_slot_caps_too_the_deadline_is_the_slot_s():
     fields = with_lease(with_turn(FREE, SLOT, NOW), MINUTE, NOW)
     assert fields.lease_deadline < NOW + 2 * SECOND

@@ -8,6 +8,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -17,8 +18,9 @@ from deviceplugin.change import Change, changed
 from deviceplugin.run import Slice, Terms, held_by, program_environment
 from limiter import layout
 from limiter.identity import Identity, Share
+from limiter.pages import read_control, read_stats
 from limiter.slices import first_control
-from tests.deviceplugin.conftest import PATIENCE
+from tests.deviceplugin.conftest import PATIENCE, WEIR, used_share
 from tests.deviceplugin.fakes import GIB, UUIDS, gpu, listener
 from tests.deviceplugin.programs import CUDA
 from weir.errors import UsageError
@@ -165,13 +167,39 @@ say(json.dumps([line["kernel_seconds"], answer, *seen]))
 )
 
 
+LOAD = ["load", "--no-calibrate", "--kernel-us", "1000", "--queue", "8", "--seconds", "30"]
+
+
+def held_by_mps(box, *command):
+    return [sys.executable, "-c", HELD_BY_MPS, str(box.root), sys.executable, *command]
+
+
 def test_the_limiter_measures_and_refuses_memory_but_holds_nothing_back(box):
-    command = [sys.executable, "-c", HELD_BY_MPS, str(box.root), sys.executable, "-c", COUNT_AND_ASK]
     done = subprocess.run(
-        command, env=box.environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        held_by_mps(box, "-c", COUNT_AND_ASK),
+        env=box.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     own, answer, gpu_time, launches, throttled, denied = json.loads(done.stdout)
     assert gpu_time > own * 0.5e9
     assert launches > 100 * own
     assert (throttled, denied, answer) == (0, 1, 2)
+
+
+def test_a_lease_is_obeyed_for_as_long_as_it_lasts(box):
+    stats = box.box / "slices/alice/rw/stats"
+    load = box.begin(held_by_mps(box, "-m", "weir", *LOAD))
+    assert box.eventually(lambda: stats.exists() and read_stats(stats).devices[0].launches > 20)
+    page = box.box / "slices/alice/control"
+    for arguments, cores in ((("5m", "--cores", "10"), 1000), (("0",), layout.FULL_CORES)):
+        lease = [*WEIR, "set", "--simulate", "h200", "--root", box.root, "alice", "--lease", *arguments]
+        subprocess.run(lease, env=box.environment, check=True)
+        assert read_control(page).devices[0].core_limit_at(time.monotonic_ns()) == cores
+        time.sleep(0.1)
+        share = used_share(stats, 0.5)
+        assert (share < 0.3) == (cores == 1000), share
+    load.terminate()
