@@ -4,10 +4,10 @@
 
 A line is a call, where it was made, and what came of it: six outcomes, for captures in global, thread-local
 and relaxed mode, each first by a thread in its own mode and then by one in relaxed mode; only one where all
-are alike. `ok` or the driver's error; `!`: the capture was invalid after it. Made by this thread on the
-capturing stream (`own`) or on another one, if any (`other`), by another thread (`thread-own`, `thread`), on
-the legacy stream while a stream captures that waits for it (`legacy`) or does not (`legacy-apart`), and
-without a stream while one that waits for it captures (`blocking`).
+are alike. `ok` (which "not ready" is too) or the driver's error; `!`: the capture was invalid after it. Made
+by this thread on the capturing stream (`own`) or on another one, if any (`other`), by another thread
+(`thread-own`, `thread`), on the legacy stream while a stream captures that waits for it (`legacy`) or does
+not (`legacy-apart`), and without a stream while one that waits for it captures (`blocking`).
 
 Needs nothing but libcuda, and seconds: it knows nothing of Weir. What calls make stays till the process ends.
 It judges nothing: tests hold the simulated card, and a slice, against what it printed on a card."""
@@ -63,7 +63,11 @@ def name_of(answer: int) -> str:
     text = c_char_p()
     driver().cuGetErrorName(answer, byref(text))
     name = (text.value or b"no such function").decode().removeprefix("CUDA_").removeprefix("ERROR_")
-    return "ok" if not answer else name.removeprefix("STREAM_CAPTURE_").lower().replace("_", "-")
+    return (
+        "ok"
+        if name in ("SUCCESS", "NOT_READY")
+        else name.removeprefix("STREAM_CAPTURE_").lower().replace("_", "-")
+    )
 
 
 def outcome(card: Card, case: Case, where: str, mode: int, relaxed: bool) -> str:

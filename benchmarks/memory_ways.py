@@ -192,10 +192,7 @@ def graph_node() -> int:
 
 
 def graph_upload() -> int:
-    """Nodes without a launch; a card may take nothing for them yet.
-
-    Each has a stream of its own, for a stream's graphs share memory.
-    """
+    """Nodes without a launch. On an H200 graphs share their memory until they are launched, on any streams."""
     stream = c_void_p()
     call("cuStreamCreate", byref(stream), c_uint(1))
     call("cuGraphUpload", graph_with_node(), stream)

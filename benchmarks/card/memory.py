@@ -2,7 +2,7 @@
 
 Held by the limit means: refused with the driver's own out-of-memory error, and NVML's figure for the
 process (its context in it) not above the limit. Where all that was asked for was given, that figure alone
-decides: an upload of graphs takes none of their nodes' memory. It leaves out managed memory and what
+decides: graphs that are only uploaded share their memory. It leaves out managed memory and what
 another process holds, so such a way is held only where it is refused; the bytes that were given stand
 beside it. What the way `plain` was given is what a bare CUDA program can use of 1
 GiB. The limit is 1 GiB, and 2 GiB for the ways that need two contexts."""

@@ -64,7 +64,7 @@ bool weir_graph_begin(struct weir_graph_use *use, CUgraphExec graph, CUstream st
     if (!atomic_load_explicit(&allocating, memory_order_relaxed) || !weir_slice())
         return true;
     struct weir_object *ready = weir_object_find(WEIR_TAG_GRAPH, (uintptr_t)graph);
-    if (!ready || stream_captures(stream)) /* there it becomes part of another graph, and takes nothing */
+    if (!ready || stream_captures(stream)) /* which the driver refuses */
         return true;
     use->ready = ready;
     return reserve(use, use->ready->size, use->ready->link, stream);

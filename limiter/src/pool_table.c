@@ -84,7 +84,7 @@ bool weir_pool_reserved(const struct weir_pool *pool, uint64_t *value)
     CUresult result =
         is_of_graphs(pool, &ordinal)
             ? WEIR_ASK(cuDeviceGetGraphMemAttribute, ordinal, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes)
-            : WEIR_REAL(cuMemPoolGetAttribute)(handle_of(pool), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes);
+            : WEIR_ASK(cuMemPoolGetAttribute, handle_of(pool), CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes);
     *value = bytes;
     return result == CUDA_SUCCESS;
 }

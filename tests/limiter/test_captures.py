@@ -108,7 +108,7 @@ OWN_TABLES = {  # what a driver answers from its own tables, and an H200 while a
         "cuGraphMemAllocNodeGetParams",
         "cuGraphNodeGetType",
     ),
-    *("cuMemPoolGetAttribute", "cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode"),
+    *("cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode"),
 }
 
 

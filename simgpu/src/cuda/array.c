@@ -186,6 +186,8 @@ CUresult cuArrayDestroy(CUarray hArray)
     if (!result && (!array || array->magic != SIM_ARRAY_MAGIC || (array->whole != array)))
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)
+        result = sim_capture_forbids();
+    if (!result)
         result = sim_context_drain(context);
     return result ? result : sim_array_unstore(array);
 }

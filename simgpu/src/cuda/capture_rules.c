@@ -43,13 +43,24 @@ CUresult sim_capture_forbids(void)
     return result;
 }
 
-CUresult sim_capture_forbids_stream(struct sim_stream *stream)
+CUresult sim_enter_unsafe(const char *function)
+{
+    CUresult result = sim_enter(function);
+    return result ? result : sim_capture_forbids();
+}
+
+CUresult sim_capture_forbids_own(struct sim_stream *stream)
 {
     if (sim_capture_count == 0)
         return CUDA_SUCCESS;
     if (stream->capture)
         return sim_capture_spoil(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CUresult result = sim_capture_forbids_legacy_use(stream);
+    return sim_capture_forbids_legacy_use(stream);
+}
+
+CUresult sim_capture_forbids_stream(struct sim_stream *stream)
+{
+    CUresult result = sim_capture_forbids_own(stream);
     return result ? result : sim_capture_forbids();
 }
 
@@ -96,12 +107,6 @@ CUresult sim_capture_forbids_legacy_use(struct sim_stream *stream)
 CUresult sim_capture_hides_legacy(struct sim_stream *stream)
 {
     return legacy_use(stream, false);
-}
-
-CUresult sim_capture_forbids_legacy(struct sim_context *context)
-{
-    CUresult result = sim_capture_forbids_legacy_use(context->legacy);
-    return result ? result : sim_capture_forbids();
 }
 
 CUresult sim_capture_forbids_event(const struct sim_recorder *recorder)

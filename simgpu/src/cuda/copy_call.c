@@ -11,14 +11,11 @@ static CUresult begin(const struct sim_copy_call *call, struct sim_stream **stre
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(call->function, &context);
-    if (!result && call->synchronous) {
-        result = sim_capture_forbids();
-        if (!result && !call->per_thread)
-            result = sim_capture_forbids_legacy(context);
-    }
     if (!result)
         result = sim_stream_resolve(call->stream, call->per_thread, stream);
-    return result ? result : sim_capture_forbids_legacy_use(*stream);
+    if (result)
+        return result;
+    return call->synchronous ? sim_capture_forbids_own(*stream) : sim_capture_forbids_legacy_use(*stream);
 }
 
 static CUresult capture_copy(struct sim_stream *stream, const CUDA_MEMCPY3D *params)

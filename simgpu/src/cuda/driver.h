@@ -152,10 +152,14 @@ void sim_pools_synchronised(void); /* pools give back what is unused beyond thei
 /* ---- capture (capture.c): see graph.h for adding nodes ---- */
 
 bool sim_stream_capturing(const struct sim_stream *stream);
-/* For calls that are forbidden while any capture in the thread's mode is under way (cuMemAlloc, synchronous
- * copies, synchronize …): CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and the capture is spoilt. */
+/* For calls that are unsafe while any capture in the thread's mode is under way (cuMemAlloc, synchronize, pools,
+ * instantiating …): CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and the capture is spoilt. */
 CUresult sim_capture_forbids(void);
-/* Query and synchronize of this stream: refused while it captures, or while the legacy stream's … */
+/* sim_enter for such a call. */
+CUresult sim_enter_unsafe(const char *function);
+/* Some questions about a stream: refused while it captures, in every mode; so is work outside of the capture. */
+CUresult sim_capture_forbids_own(struct sim_stream *stream);
+/* Query and synchronize of a stream: refused alike, and as unsafe calls. */
 CUresult sim_capture_forbids_stream(struct sim_stream *stream);
 /* Work for the legacy stream: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a blocking stream of its context captures. */
 CUresult sim_capture_forbids_legacy_use(struct sim_stream *stream);
@@ -163,8 +167,6 @@ CUresult sim_capture_forbids_legacy_use(struct sim_stream *stream);
 CUresult sim_capture_hides_legacy(struct sim_stream *stream);
 /* Synchronize of this context: refused in every mode while any stream of it captures. */
 CUresult sim_capture_forbids_context(const struct sim_context *context);
-/* Work of a synchronous call, which uses the current context's legacy stream. */
-CUresult sim_capture_forbids_legacy(struct sim_context *context);
 /* Query and synchronize of an event: refused as above, or because it stands for nodes of a capture. */
 CUresult sim_capture_forbids_event(const struct sim_recorder *recorder);
 /* Record and wait in a stream that captures (`external`: a node of its own instead of edges). */

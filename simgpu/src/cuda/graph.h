@@ -92,6 +92,10 @@ CUresult sim_memory_set(const CUDA_MEMSET_NODE_PARAMS *params, uint64_t *duratio
 
 /* An allocation node is made: reserve its address for the node's life, into params->dptr. Takes no memory yet. */
 CUresult sim_graph_memory_reserve(struct sim_context *context, CUDA_MEM_ALLOC_NODE_PARAMS *params);
+/* Whether it is such an address. */
+bool sim_graph_memory_known(CUdeviceptr dptr);
+/* An executable graph is uploaded: the card gives what its nodes, in this order, will need of the reserve at once. */
+CUresult sim_graph_memory_upload(struct sim_node *const *order, size_t count);
 /* Its graph is launched: take the memory from the card (OUT_OF_MEMORY) and put it at dptr. */
 CUresult sim_graph_memory_map(const CUDA_MEM_ALLOC_NODE_PARAMS *params);
 /* A free node is launched: what was mapped at dptr goes back to the device's graph memory pool. */

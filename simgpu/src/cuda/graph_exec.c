@@ -32,7 +32,7 @@ static void free_exec(struct sim_exec *exec)
 static CUresult instantiate(const char *function, CUgraphExec *handle, CUgraph graph_handle, cuuint64_t flags)
 {
     struct sim_graph *graph;
-    CUresult result = sim_enter(function);
+    CUresult result = sim_enter_unsafe(function);
     if (!result)
         result = sim_graph_resolve(graph_handle, &graph);
     if (result || !handle || (flags & ~(cuuint64_t)KNOWN_FLAGS))
@@ -50,6 +50,8 @@ static CUresult instantiate(const char *function, CUgraphExec *handle, CUgraph g
         result = CUDA_ERROR_OUT_OF_MEMORY;
     else if (!sim_graph_sort(exec->graph, exec->order))
         result = CUDA_ERROR_INVALID_VALUE;
+    else if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+        result = sim_graph_memory_upload(exec->order, graph->count);
     if (result) {
         free_exec(exec);
         return result;
@@ -107,6 +109,8 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle)
 {
     struct sim_exec *exec;
     CUresult result = enter_exec(__func__, handle, &exec);
+    if (!result)
+        result = sim_capture_forbids();
     if (!result)
         free_exec(exec);
     return result;
@@ -218,27 +222,21 @@ static void wait_for_last_launch(struct sim_exec *exec, struct sim_stream *strea
     sim_unlock();
 }
 
-/* A graph launched into a capture becomes a child graph of what is captured. */
-static CUresult capture_launch(struct sim_exec *exec, struct sim_stream *stream)
+/* For a launch or an upload, which an H200 refuses to capture. */
+static CUresult enter_both(const char *function, CUgraphExec handle, CUstream stream_handle, struct sim_exec **exec,
+                           struct sim_stream **stream)
 {
-    struct sim_node node = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .child = exec->graph};
-    if (exec->graph->has_memory_nodes)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return sim_capture_add(stream, &node, NULL);
+    CUresult result = sim_enter_stream(function, stream_handle, stream);
+    if (!result)
+        result = sim_exec_resolve(handle, exec);
+    return result ? result : sim_capture_forbids_own(*stream);
 }
 
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_handle)
 {
     struct sim_stream *stream;
     struct sim_exec *exec;
-    CUresult result = sim_enter_stream(__func__, stream_handle, &stream);
-    if (!result)
-        result = sim_exec_resolve(handle, &exec);
-    if (result)
-        return result;
-    if (sim_stream_capturing(stream))
-        return capture_launch(exec, stream);
-    result = sim_capture_forbids_legacy_use(stream);
+    CUresult result = enter_both(__func__, handle, stream_handle, &exec, &stream);
     if (result)
         return result;
     wait_for_last_launch(exec, stream);
@@ -258,8 +256,8 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec handle, CUstream stream_handle)
 {
     struct sim_stream *stream;
     struct sim_exec *exec;
-    CUresult result = sim_enter_stream(__func__, stream_handle, &stream);
-    return result ? result : sim_exec_resolve(handle, &exec);
+    CUresult result = enter_both(__func__, handle, stream_handle, &exec, &stream);
+    return result ? result : sim_graph_memory_upload(exec->order, exec->graph->count);
 }
 
 CUresult CUDAAPI cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)

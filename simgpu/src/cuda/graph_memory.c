@@ -3,7 +3,8 @@
  * launched and not freed.
  *
  * Freed memory stays with the card's graph pool, for the next launch of any graph, until it is trimmed; so
- * what a card is charged is the pool's reserve, in whole 2 MiB. What it does not do: nodes and launches
+ * what a card is charged is the pool's reserve, in whole 2 MiB. An upload fills the reserve and uses nothing of it, so
+ * graphs that were only uploaded share it. What it does not do: nodes and launches
  * (graph.h has the contract).
  */
 #include <stdlib.h>
@@ -70,21 +71,56 @@ CUresult sim_graph_memory_reserve(struct sim_context *context, CUDA_MEM_ALLOC_NO
     return kept ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+bool sim_graph_memory_known(CUdeviceptr pointer)
+{
+    sim_memory_lock();
+    bool known = find(pointer) != NULL;
+    sim_memory_unlock();
+    return known;
+}
+
 /* The card gives what the pool has not in reserve. */
-static CUresult use(uint32_t device, uint64_t size)
+static CUresult grow(uint32_t device, uint64_t size)
 {
     struct graph_pool *pool = &pools[device];
     uint64_t spare = pool->reserved - pool->used;
-    if (spare < size) {
-        CUresult result = sim_card_take(device, SIM_MEMORY_BUFFER, size - spare);
-        if (result)
-            return result;
+    if (spare >= size)
+        return CUDA_SUCCESS;
+    CUresult result = sim_card_take(device, SIM_MEMORY_BUFFER, size - spare);
+    if (!result)
         pool->reserved += size - spare;
-        raise_to(&pool->reserved_high, pool->reserved);
-    }
+    raise_to(&pool->reserved_high, pool->reserved);
+    return result;
+}
+
+static CUresult use(uint32_t device, uint64_t size)
+{
+    struct graph_pool *pool = &pools[device];
+    CUresult result = grow(device, size);
+    if (result)
+        return result;
     pool->used += size;
     raise_to(&pool->used_high, pool->used);
     return CUDA_SUCCESS;
+}
+
+CUresult sim_graph_memory_upload(struct sim_node *const *order, size_t count)
+{
+    uint64_t live[SIM_DEVICES] = {0}, most[SIM_DEVICES] = {0};
+    CUresult result = CUDA_SUCCESS;
+    sim_memory_lock();
+    for (size_t i = 0; i < count; i++) {
+        bool takes = order[i]->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC, gives = order[i]->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+        const struct node_memory *memory = takes ? find(order[i]->alloc.dptr) : gives ? find(order[i]->free) : NULL;
+        if (memory && takes)
+            raise_to(&most[memory->device], live[memory->device] += memory->size);
+        else if (memory && live[memory->device] >= memory->size)
+            live[memory->device] -= memory->size;
+    }
+    for (uint32_t device = 0; device < SIM_DEVICES && !result; device++)
+        result = most[device] ? grow(device, most[device]) : CUDA_SUCCESS;
+    sim_memory_unlock();
+    return result;
 }
 
 CUresult sim_graph_memory_map(const CUDA_MEM_ALLOC_NODE_PARAMS *params)

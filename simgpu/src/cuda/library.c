@@ -58,6 +58,8 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
     struct sim_image *image;
     CUresult result = library_resolve(__func__, library, &image);
     if (!result)
+        result = sim_capture_forbids();
+    if (!result)
         sim_image_unload(image);
     return result;
 }

@@ -57,6 +57,8 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
 {
     struct sim_context *context;
     CUresult result = sim_enter_context(__func__, &context);
+    if (!result)
+        result = sim_capture_forbids();
     if (result || limit >= CU_LIMIT_MAX)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED)

@@ -113,6 +113,8 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
     if (!result && (!mipmap || mipmap->whole.magic != SIM_MIPMAP_MAGIC))
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)
+        result = sim_capture_forbids();
+    if (!result)
         result = sim_context_drain(context);
     return result ? result : sim_array_unstore(&mipmap->whole);
 }

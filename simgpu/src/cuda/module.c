@@ -70,6 +70,8 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
     if (!result && !image->context) /* a library's module goes with the library */
         result = CUDA_ERROR_NOT_PERMITTED;
     if (!result)
+        result = sim_capture_forbids();
+    if (!result)
         sim_image_unload(image);
     return result;
 }

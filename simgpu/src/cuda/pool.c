@@ -117,7 +117,7 @@ static CUresult place_of(const CUmemLocation *location, uint32_t *device)
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
     uint32_t device;
-    CUresult result = sim_enter(__func__);
+    CUresult result = sim_enter_unsafe(__func__);
     if (!result && (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED))
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result && poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
@@ -138,7 +138,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     struct sim_pool *gone;
-    CUresult result = sim_enter(__func__);
+    CUresult result = sim_enter_unsafe(__func__);
     sim_memory_lock();
     if (!result)
         result = sim_pool_resolve(pool, &gone);

@@ -68,7 +68,7 @@ static CUresult set(struct sim_pool *pool, CUmemPool_attribute attribute, const 
 
 static CUresult open_pool(const char *function, CUmemoryPool handle, const void *argument, struct sim_pool **pool)
 {
-    CUresult result = sim_enter(function);
+    CUresult result = sim_enter_unsafe(function);
     if (!result && !argument)
         result = CUDA_ERROR_INVALID_VALUE;
     return result ? result : sim_pool_resolve(handle, pool);

@@ -74,7 +74,7 @@ static CUresult allocate(struct sim_stream *stream, size_t size, CUmemoryPool po
         return CUDA_ERROR_INVALID_VALUE;
     if (sim_stream_capturing(stream))
         return capture_allocation(stream, size, pointer);
-    CUresult result = sim_capture_forbids_legacy_use(stream);
+    CUresult result = sim_capture_forbids_stream(stream);
     if (result)
         return result;
     result = take(stream, size, pool, pointer, &awaited);
@@ -120,6 +120,8 @@ static CUresult capture_free(struct sim_stream *stream, CUdeviceptr pointer)
 {
     struct sim_node node = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE};
     node.free = pointer;
+    if (!sim_graph_memory_known(pointer)) /* memory that the graph has not allocated; the capture goes on */
+        return CUDA_ERROR_INVALID_VALUE;
     return sim_capture_add(stream, &node, NULL);
 }
 
@@ -156,7 +158,7 @@ static CUresult free_async(const char *function, CUdeviceptr pointer, CUstream h
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     if (sim_stream_capturing(stream))
         return capture_free(stream, pointer);
-    result = sim_capture_forbids_legacy_use(stream);
+    result = sim_capture_forbids_stream(stream);
     if (!result)
         result = sim_submit(stream, &mark, &ticket);
     return result ? result : give(pointer, ticket);

@@ -2,8 +2,8 @@
  * What can be asked of a stream, and waiting for it.
  *
  * Each call comes twice: the _ptsz one takes NULL for the thread's own default stream. While a stream captures
- * it has nothing to wait for: query and synchronize are refused and spoil the capture, as documented; so does the
- * question for its device, as seen on an H200.
+ * it has nothing to wait for: query and synchronize are refused and spoil the capture, as documented; so do the
+ * questions for its device, flags and ID on an H200, and every one about the legacy stream while it must not be used.
  * What it does not do: attributes have no effect on the simulated card.
  */
 #include <string.h>
@@ -48,6 +48,8 @@ CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int *priority)
 {
     struct sim_stream *stream;
     CUresult result = sim_enter_stream(__func__, handle, &stream);
+    if (!result)
+        result = sim_capture_forbids_legacy_use(stream);
     if (result || !priority)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     *priority = stream->priority;
@@ -63,6 +65,8 @@ CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned int *flags)
 {
     struct sim_stream *stream;
     CUresult result = sim_enter_stream(__func__, handle, &stream);
+    if (!result)
+        result = sim_capture_forbids_own(stream);
     if (result || !flags)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     *flags = stream->flags;
@@ -78,6 +82,8 @@ CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *id)
 {
     struct sim_stream *stream;
     CUresult result = sim_enter_stream(__func__, handle, &stream);
+    if (!result)
+        result = sim_capture_forbids_own(stream);
     if (result || !id)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     *id = stream->id;
@@ -93,6 +99,8 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *context)
 {
     struct sim_stream *stream;
     CUresult result = sim_enter_stream(__func__, handle, &stream);
+    if (!result)
+        result = sim_capture_forbids_legacy_use(stream);
     if (result || !context)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     *context = (CUcontext)stream->context;
@@ -121,11 +129,10 @@ CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice *device)
 {
     struct sim_stream *stream;
     CUresult result = sim_enter_stream(__func__, handle, &stream);
+    if (!result)
+        result = sim_capture_forbids_own(stream);
     if (result || !device)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
-    result = sim_capture_forbids_stream(stream);
-    if (result)
-        return result;
     *device = stream->context->ordinal;
     return CUDA_SUCCESS;
 }

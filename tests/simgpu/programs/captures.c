@@ -125,23 +125,6 @@ static void a_capture_spreads_by_events_and_must_be_joined(void)
     REQUIRE(graph == NULL);
 }
 
-static void a_graph_launched_into_a_capture_becomes_its_child(void)
-{
-    CUgraph inner, outer;
-    CUgraphExec exec;
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    OK(spin(stream, 2 * MS));
-    OK(cuStreamEndCapture(stream, &inner));
-    OK(cuGraphInstantiate(&exec, inner, 0));
-    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cuGraphLaunch(exec, stream));
-    OK(spin(stream, MS));
-    OK(cuStreamEndCapture(stream, &outer));
-    OK(cuGraphExecDestroy(exec));
-    EQUAL(nodes_of(outer), 2);
-    EQUAL(launch_time(outer), 3000);
-}
-
 static void a_capture_can_be_looked_at_and_steered(void)
 {
     CUgraph graph, seen;
@@ -185,5 +168,4 @@ static void a_capture_can_go_into_a_graph_that_exists(void)
 
 CASES(CASE(captured_work_runs_when_the_graph_is_launched) CASE(copies_and_allocations_are_captured_too)
       CASE(a_capture_spreads_by_events_and_must_be_joined)
-      CASE(a_graph_launched_into_a_capture_becomes_its_child) CASE(a_capture_can_be_looked_at_and_steered)
-      CASE(a_capture_can_go_into_a_graph_that_exists))
+      CASE(a_capture_can_be_looked_at_and_steered) CASE(a_capture_can_go_into_a_graph_that_exists))
