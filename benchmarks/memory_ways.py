@@ -192,7 +192,7 @@ def graph_node() -> int:
 
 
 def graph_upload() -> int:
-    """Nodes without a launch. On an H200 graphs share their memory until they are launched, on any streams."""
+    """Nodes without a launch. On an H200 graphs share their memory until launched, whatever the stream."""
     stream = c_void_p()
     call("cuStreamCreate", byref(stream), c_uint(1))
     call("cuGraphUpload", graph_with_node(), stream)
