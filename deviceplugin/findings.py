@@ -23,6 +23,7 @@ from limiter.belonging import Origin, read_origin, tell
 from limiter.pages import StatsPage
 from limiter.slices import observe
 from weir.errors import HostError
+from weir.mps import daemon_lives
 from weir.nvml import Nvml, in_host_pid_namespace
 from weir.roots import check_private
 from weir.units import format_bytes
@@ -146,7 +147,7 @@ def pid_namespace(simulated: bool, namespace: Path = Path("/proc/self/ns/pid")) 
 def mps_daemon(environment: Mapping[str, str]) -> Finding:
     """Whether an MPS daemon serves this user's programs."""
     pipes = mps.pipe_directory(environment)
-    if not mps.daemon_lives(pipes):
+    if not daemon_lives(pipes):
         return Finding("MPS", OK, f"no daemon at {pipes}")
     return Finding(
         "MPS",
@@ -175,11 +176,19 @@ def kernel_limits(nvml: Nvml, root: Path = dmem.CGROUPS) -> Finding:
 
 
 def slices(box: Path) -> Iterator[Finding]:
-    """Directories that are no slice's, and slices that took memory unaccounted for."""
+    """Directories that are no slice's, slices that lost their daemon, or took memory unaccounted for."""
     for one in observe(box, processes=True):
         if one.state in ("corrupt", "version_mismatch"):
             yield Finding("slices", NOTE, one.problem, f"remove {one.path}")
-        elif one.stats and (met := unaccounted_calls(one.stats)):
+            continue
+        if one.identity and one.identity.mps_pipes and not daemon_lives(Path(one.identity.mps_pipes)):
+            yield Finding(
+                f"slice {one.path.name}",
+                NOTE,
+                f"its MPS daemon at {one.identity.mps_pipes} is gone: what starts in it now has no share",
+                "start the daemon again as this user (nvidia-cuda-mps-control -d), or start the slice anew",
+            )
+        if one.stats and (met := unaccounted_calls(one.stats)):
             yield Finding(
                 f"slice {one.path.name}",
                 NOTE,

@@ -1,43 +1,31 @@
 """NVIDIA's MPS as what holds a slice: is a daemon there, and what must a program's environment say to it?
 
-MPS is the user's: Weir starts, stops and asks nothing of a daemon. Whether one lives is read off its control
-socket without connecting, for the daemon logs a visitor that is no client as a bad one. The share is one of
-multiprocessors, the memory limit is one for each process; both are fixed when a process starts
-(docs/decisions/backends.md). What it does not do: measure, or decide anything about memory; the limiter does.
+MPS is the user's: Weir starts, stops and asks nothing of a daemon, and says when one that a slice was
+started with is gone. The share is one of multiprocessors, the memory limit is one for each process; both are
+fixed when a process starts (docs/decisions/backends.md). What it does not do: measure, or decide anything
+about memory; the limiter does.
 """
 
 from __future__ import annotations
 
-import errno
-import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from limiter import layout
 from limiter.identity import Identity
 from weir.errors import UsageError
+from weir.mps import daemon_lives
 
 PIPES = Path("/tmp/nvidia-mps")  # noqa: S108 -- the path that NVIDIA's MPS daemon uses by default
 _MIB = 1 << 20
+_LOOK = 1.0  # seconds; a daemon is looked for as often as the agent looks at the cards
 
 
 def pipe_directory(environment: Mapping[str, str]) -> Path:
     """Where this user's programs look for a daemon."""
     return Path(environment.get("CUDA_MPS_PIPE_DIRECTORY") or PIPES)
-
-
-def daemon_lives(pipes: Path) -> bool:
-    """Whether somebody listens at the control socket, which a dead daemon leaves behind.
-
-    A datagram socket cannot be connected to a listening one: the kernel refuses by the type, and without
-    a listener by that. So the daemon is not disturbed, whichever it is.
-    """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(str(pipes / "control"))
-        except OSError as error:
-            return error.errno == errno.EPROTOTYPE
-    return False  # a datagram socket: no daemon's
 
 
 def require_daemon(environment: Mapping[str, str], simulate: str | None) -> None:
@@ -71,3 +59,35 @@ def client_environment(environment: Mapping[str, str], identity: Identity) -> di
     if limits:
         made["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
     return made
+
+
+@contextmanager
+def watched(identity: Identity, say: Callable[[str], None], period: float = _LOOK) -> Iterator[None]:
+    """While this lasts, one line when the slice's daemon is gone, and one when there is one again.
+
+    Programs that run keep their share for as long as the daemon's server lives; what starts now has none.
+    """
+    ended = threading.Event()
+    pipes = Path(identity.mps_pipes)
+
+    def look() -> None:
+        lived = True
+        while not ended.wait(period):
+            if daemon_lives(pipes) == lived:
+                continue
+            lived = not lived
+            if lived:
+                say(f"weir: an MPS daemon listens at {pipes} again")
+            else:
+                say(
+                    f"weir: the MPS daemon at {pipes} is gone: what starts in slice {identity.name} "
+                    "now has no share of multiprocessors"
+                )
+
+    thread = threading.Thread(target=look, name="mps", daemon=True)
+    if identity.mps_pipes:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()

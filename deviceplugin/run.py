@@ -45,6 +45,7 @@ class Terms:
     frame_ms: int = 0
     unaccounted: str = "count"
     backend: str = "weir"
+    mps_pipes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def make_slice(box: Path, nvml: Nvml, wanted: Wanted, name: str, terms: Terms) -
             frame_ms=terms.frame_ms,
             unaccounted=terms.unaccounted,
             backend=terms.backend,
+            mps_pipes=terms.mps_pipes,
         )
         path, lock = create(box, identity, _first_control(identity, chosen, used))
     return Slice(path, identity, chosen, lock)
@@ -120,13 +122,17 @@ def supervise(box: Path, nvml: Nvml, made: Slice, start: Callable[[Mapping[str, 
     """Start the command in its slice; its exit code. The slice goes too, unless a process of it lives on."""
     try:
         program = start(program_environment(os.environ, made, library_path()))
-        with Office(box, Agent(box, nvml)) as office:
+        with mps.watched(made.identity, _say), Office(box, Agent(box, nvml)) as office:
             return program.wait(office.resign, office.resume)
     finally:
         left = observe_one(made.path)
         if left is None or left.stats is None or not left.stats.processes:
             remove(made.path)
         os.close(made.lock)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def held_by(backend: str, terms: Terms, environment: Mapping[str, str], simulate: str | None) -> Terms:
@@ -140,7 +146,7 @@ def held_by(backend: str, terms: Terms, environment: Mapping[str, str], simulate
         raise UsageError("--priority", terms.priority, "1 with --backend mps, where nobody waits for a turn")
     if terms.frame_ms:
         raise UsageError("--frame", terms.frame_ms, "none with --backend mps, which has no time slots")
-    return replace(terms, backend="mps")
+    return replace(terms, backend="mps", mps_pipes=str(mps.pipe_directory(environment).absolute()))
 
 
 def refuse_nesting(environment: Mapping[str, str]) -> None:

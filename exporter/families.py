@@ -188,6 +188,12 @@ CONTAINER_FAMILIES: tuple[Family[Container], ...] = (
         "Unix time at which the limiter last wrote anything; an idle program writes nothing.",
         lambda c: c.heartbeat,
     ),
+    gauge(
+        "weir_mps_daemon_up",
+        "1 while the slice's MPS daemon lives, 0 when what starts now has no share; no series for slices of "
+        "weir, or where the daemon's directory cannot be seen.",
+        lambda c: None if c.daemon_lives is None else int(c.daemon_lives),
+    ),
     counter(
         "weir_limiter_lock_recoveries_total",
         "Process slots taken back from processes that died.",

@@ -35,6 +35,7 @@ def _slice(state: SliceState) -> dict[str, Any]:
         "started": container.started,
         "policy": container.policy,
         "backend": container.backend,
+        "mps_daemon_lives": container.daemon_lives,
         "gpu_uuid": claims.gpu_uuid,
         "slice": claims.index,
         "limit": {"memory_bytes": claims.memory_limit, "sm_ratio": claims.core_limit},

@@ -18,6 +18,7 @@ from limiter import layout
 from limiter.identity import Identity
 from limiter.pages import ControlDevice, ControlPage, DeviceStats, StatsPage
 from limiter.slices import Observation, observe
+from weir.mps import daemon_lives
 
 _NS = 1e-9
 _PUBLISHED = ("live", "orphan")
@@ -84,6 +85,7 @@ def _container(one: Observation, now: Now) -> Container | None:
         started=identity.created,
         policy=identity.policy,
         backend=identity.backend,
+        daemon_lives=_daemon_lives(identity),
         slices=_slices(identity, control, stats, now),
         priority=identity.priority,
         path=str(one.path),
@@ -96,6 +98,11 @@ def _container(one: Observation, now: Now) -> Container | None:
         hook_errors=_hook_errors(stats),
         unaccounted_calls={api.name.lower(): stats.uncovered_calls[api] for api in layout.Api},
     )
+
+
+def _daemon_lives(identity: Identity) -> bool | None:
+    pipes = Path(identity.mps_pipes)
+    return daemon_lives(pipes) if identity.mps_pipes and pipes.is_dir() else None
 
 
 def _hook_errors(stats: StatsPage) -> dict[str, int]:

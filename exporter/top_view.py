@@ -87,11 +87,12 @@ def _row(state: SliceState, bars: bool) -> list[RenderableType]:
     ]
 
 
-def _asked(state: SliceState) -> str:
+def _asked(state: SliceState) -> Text:
     """What was asked of the card: a share of its time, or by MPS of its multiprocessors."""
     asked = state.claims.core_requested
     unit = " SMs" if state.container.backend == "mps" else ""
-    return "no cap" if asked is None else f"{_percent(asked)}{unit}"
+    text = Text("no cap" if asked is None else f"{_percent(asked)}{unit}")
+    return text if state.container.daemon_lives is not False else text.append(", no daemon", "bold red")
 
 
 def _processes(state: SliceState) -> Text:

@@ -67,6 +67,7 @@ class Identity:
     unaccounted: str = "count"  # or "refuse": calls whose memory cannot be accounted for
     lease: Lease = Lease()
     backend: str = "weir"
+    mps_pipes: str = ""  # where the daemon listens that holds it; empty where none does
 
     def paced_bp(self, share: Share) -> int:
         """What the limiter paces by: no cap where the driver holds the share, so that it only measures."""
@@ -90,7 +91,7 @@ def _identity(data: Any) -> Identity:
     devices = tuple(Share(**share) for share in data.pop("devices"))
     lease = Lease(**data.pop("lease", {}))
     identity = Identity(devices=devices, lease=lease, **data)
-    for name in ("name", "namespace", "pod", "container", "pod_uid", "policy", "unaccounted"):
+    for name in ("name", "namespace", "pod", "container", "pod_uid", "policy", "unaccounted", "mps_pipes"):
         _check(name, _is_text(getattr(identity, name)))
     _check("generation", _counts(identity.generation, (1 << 64) - 1))
     _check("created", isinstance(identity.created, int | float) and 0 <= identity.created < _LATEST)

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.card.bench import LoadError
-from deviceplugin.mps import daemon_lives
+from weir.mps import daemon_lives
 
 TOOL = "nvidia-cuda-mps-control"
 STEP = 10.0  # seconds that a step may take

@@ -24,12 +24,13 @@ from tests.deviceplugin.conftest import PATIENCE, WEIR, used_share
 from tests.deviceplugin.fakes import GIB, UUIDS, gpu, listener
 from tests.deviceplugin.programs import CUDA
 from weir.errors import UsageError
+from weir.mps import daemon_lives
 
 
 def test_a_daemon_that_listens_lives_and_is_not_visited(tmp_path):
     for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         with listener(tmp_path, kind) as control:
-            assert mps.daemon_lives(tmp_path)
+            assert daemon_lives(tmp_path)
             control.setblocking(False)
             with pytest.raises(BlockingIOError):
                 control.accept()
@@ -52,11 +53,11 @@ def nothing(_):
 @pytest.mark.parametrize("leave", [dead, file, nothing])
 def test_what_a_daemon_left_behind_is_no_daemon(tmp_path, leave):
     leave(tmp_path)
-    assert not mps.daemon_lives(tmp_path)
+    assert not daemon_lives(tmp_path)
 
 
 def test_a_path_too_long_for_a_socket_is_no_daemon(tmp_path):
-    assert not mps.daemon_lives(tmp_path / ("x" * 120))
+    assert not daemon_lives(tmp_path / ("x" * 120))
 
 
 def here(pipes):
@@ -69,7 +70,8 @@ def test_only_mps_itself_needs_a_daemon_and_auto_is_weir(tmp_path):
     with pytest.raises(UsageError, match=r"^--backend: mps: .*none listens at .*nvidia-cuda-mps-control -d"):
         held_by("mps", Terms(), here(tmp_path), None)
     with listener(tmp_path):
-        assert held_by("mps", Terms(), here(tmp_path), None).backend == "mps"
+        held = held_by("mps", Terms(), here(tmp_path), None)
+        assert (held.backend, held.mps_pipes) == ("mps", str(tmp_path))
         assert held_by("auto", Terms(), here(tmp_path), None).backend == "weir"
 
 
@@ -138,7 +140,7 @@ def test_what_the_driver_was_told_at_the_start_is_not_changed(change):
 
 # As `weir run` does it, past the daemon that a simulated card has not got.
 HELD_BY_MPS = """
-import sys
+import os, sys
 from pathlib import Path
 from deviceplugin import child
 from deviceplugin.cards import Wanted
@@ -148,7 +150,8 @@ from weir.simulation import open_nvml
 root, *command = sys.argv[1:]
 nvml, box = open_nvml("h200"), make_box_root(Path(root), "h200")
 file, mask = child.resolve(command[0], "/bin"), child.block()
-made = make_slice(box, nvml, Wanted("1GiB", "30"), "alice", Terms(backend="mps"))
+pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "")
+made = make_slice(box, nvml, Wanted("1GiB", "30"), "alice", Terms(backend="mps", mps_pipes=pipes))
 sys.exit(supervise(box, nvml, made, lambda environment: child.Child(file, command, environment, mask)))
 """
 COUNT_AND_ASK = (
@@ -203,3 +206,31 @@ def test_a_lease_is_obeyed_for_as_long_as_it_lasts(box):
         share = used_share(stats, 0.5)
         assert (share < 0.3) == (cores == 1000), share
     load.terminate()
+
+
+def test_a_daemon_that_is_gone_is_told_and_one_that_is_back(box, tmp_path):
+    pipes = tmp_path / "p"
+    pipes.mkdir()
+    box.environment |= here(pipes)
+    options = ["--simulate", "h200", "--root", str(box.root)]
+
+    def ask(*command):
+        done = subprocess.run(
+            [*WEIR, *command, *options], env=box.environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    with listener(pipes):
+        program = box.begin(held_by_mps(box, "-c", "import sys; sys.stdin.read()"))
+        assert box.eventually(lambda: "alice" in box.slices())
+        assert json.loads(ask("top", "--json"))["slices"][0]["mps_daemon_lives"] is True
+        assert "is gone" not in ask("doctor")
+    gone = f"weir: the MPS daemon at {pipes} is gone: what starts in slice alice now has no share"
+    assert program.stderr.readline().startswith(gone)
+    assert json.loads(ask("top", "--json"))["slices"][0]["mps_daemon_lives"] is False
+    assert f"slice alice: its MPS daemon at {pipes} is gone" in ask("doctor")
+    (pipes / "control").unlink()
+    with listener(pipes):
+        assert program.stderr.readline() == f"weir: an MPS daemon listens at {pipes} again\n"
+        program.stdin.close()
+        assert program.wait(PATIENCE) == 0

@@ -53,7 +53,8 @@ def samples(page, name):
 
 
 def full_page():
-    two = container("trainer", claims(index=0), claims(index=1), namespace="ml", pod="web-0", pod_uid="u-1")
+    pod = {"namespace": "ml", "pod": "web-0", "pod_uid": "u-1", "backend": "mps", "daemon_lives": False}
+    two = container("trainer", claims(index=0), claims(index=1), **pod)
     shot = snapshot(container("alice", path="/slices/alice", supervisor=4700), two)
     on_card = [GpuProcess(4711, 700 * MIB), GpuProcess(4712, 90 * MIB), GpuProcess(9, 5 * MIB)]
     origins = {9: Origin(9), 4711: Origin(4711), 4712: Origin(4712, ancestors=frozenset({4700}))}

@@ -45,6 +45,12 @@ def test_a_share_that_mps_holds_is_said_to_be_of_multiprocessors():
     assert "60 % SMs" in row
 
 
+@pytest.mark.parametrize(("lives", "mark"), [(True, False), (None, False), (False, True)])
+def test_a_slice_whose_daemon_is_gone_is_marked(lives, mark):
+    row = line(shown(snapshot(container("alice", backend="mps", daemon_lives=lives))), "alice")
+    assert ("60 % SMs, no daemon" in row) == mark
+
+
 def test_a_card_has_a_line_with_utilisation_and_memory():
     card = line(shown(snapshot(container("alice"))), "GPU 0")
     assert "NVIDIA H200" in card
