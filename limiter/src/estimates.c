@@ -6,8 +6,6 @@
  */
 #include "estimates.h"
 
-#define RISE_SHIFT 2
-
 static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
 {
     return value < least ? least : value > most ? most : value;
@@ -34,20 +32,20 @@ struct estimate *estimate_claim(struct estimates *estimates, uintptr_t function)
     return entry;
 }
 
-uint64_t estimate_due_in(const struct estimates *estimates, uint64_t ticks)
+uint64_t estimate_due_in(const struct estimates *estimates, bool paced, uint64_t ticks)
 {
     uint64_t each = atomic_load_explicit(&estimates->functions, memory_order_relaxed) * ESTIMATE_EACH;
-    uint64_t usual = each > ESTIMATE_DUE ? each : ESTIMATE_DUE;
+    uint64_t usual = (each > ESTIMATE_DUE ? each : ESTIMATE_DUE) * (paced ? 1 : ESTIMATE_FED);
     return usual / 2 + (uint64_t)((unsigned __int128)usual * (ticks * UINT64_C(0x9e3779b97f4a7c15)) >> 64);
 }
 
-static void move_towards(struct estimate *estimate, uint64_t target, unsigned shift)
+static void move_towards(struct estimate *estimate, uint64_t target, unsigned fall, unsigned rise)
 {
     uint64_t old = atomic_load_explicit(&estimate->ns, memory_order_relaxed);
     if (old && target > old)
-        target = old + ((target - old) >> (shift + RISE_SHIFT));
+        target = old + ((target - old) >> rise);
     else if (old)
-        target = old - ((old - target) >> shift);
+        target = old - ((old - target) >> fall);
     atomic_store_explicit(&estimate->ns, within(target, ESTIMATE_LEAST, ESTIMATE_MOST), memory_order_relaxed);
     atomic_store_explicit(&estimate->pending, 0, memory_order_relaxed);
 }
@@ -55,20 +53,20 @@ static void move_towards(struct estimate *estimate, uint64_t target, unsigned sh
 void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launches)
 {
     if (launches)
-        move_towards(estimate, measured / launches, 1);
+        move_towards(estimate, measured / launches, 1, 3);
 }
 
 void estimate_correct(struct estimate *estimate, uint64_t measured)
 {
     uint64_t twice = 2 * atomic_load_explicit(&estimate->ns, memory_order_relaxed);
-    move_towards(estimate, measured < twice ? measured : twice, measured < twice / 2 ? 2 : 1);
+    move_towards(estimate, measured < twice ? measured : twice, 2, 3);
 }
 
 void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t charged, uint64_t measured)
 {
     for (unsigned i = 0; i < count && charged; i++) {
         unsigned __int128 target = (unsigned __int128)notes[i].charged * measured / charged;
-        move_towards(notes[i].estimate, target > ESTIMATE_MOST ? ESTIMATE_MOST : (uint64_t)target, 2);
+        move_towards(notes[i].estimate, target > ESTIMATE_MOST ? ESTIMATE_MOST : (uint64_t)target, 2, 4);
     }
 }
 

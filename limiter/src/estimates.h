@@ -23,8 +23,9 @@
 #define ESTIMATE_LEAST (1 * WEIR_US)
 #define ESTIMATE_MOST (60 * WEIR_S)
 #define ESTIMATE_HALF_LIFE (2 * WEIR_S)
-#define ESTIMATE_DUE (200 * WEIR_MS) /* a function is timed by itself so often, … */
-#define ESTIMATE_EACH (2 * WEIR_MS)  /* … and more seldom where so much for each function is longer */
+#define ESTIMATE_DUE (200 * WEIR_MS) /* a function is timed by itself so often where the host sets the pace, … */
+#define ESTIMATE_EACH (2 * WEIR_MS)  /* … more seldom where so much for each function is longer, … */
+#define ESTIMATE_FED 8               /* … and by so much more where it does not, for batches tell enough */
 
 struct estimate {
     _Atomic uintptr_t function;
@@ -86,7 +87,7 @@ static inline uint64_t estimate_charge(const struct estimate *estimate, uint64_t
  * In how many ns it is due again. At random, so that functions of one step part, and nobody can foresee when a long
  * launch goes unnoticed.
  */
-uint64_t estimate_due_in(const struct estimates *estimates, uint64_t ticks);
+uint64_t estimate_due_in(const struct estimates *estimates, bool paced, uint64_t ticks);
 
 /* `launches` of one function took `measured` ns. */
 void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launches);

@@ -12,6 +12,18 @@
 #include "pools.h"
 #include "streams.h"
 
+/*
+ * The key under which the time of a kernel is learnt: its function and the size of its grid to a quarter, for
+ * frameworks launch the same function on tensors of any size.
+ */
+static const void *kernel_of(CUfunction function, uint64_t gx, uint64_t gy, uint64_t gz)
+{
+    uint64_t blocks = gx * gy * gz | 1;
+    unsigned log = 63 - (unsigned)__builtin_clzll(blocks);
+    uint64_t quarter = log < 2 ? 0 : blocks >> (log - 2) & 3;
+    return (const void *)((uintptr_t)function ^ (uintptr_t)(log << 2 | quarter) << 52); /* above any address */
+}
+
 #define LAUNCH(symbol, function, stream, ...)                                                                \
     {                                                                                                        \
         if (weir_inside)                                                                                     \
@@ -36,17 +48,19 @@
 #define KERNEL(symbol, as_stream)                                                                            \
     CUresult symbol(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,    \
                     unsigned bz, unsigned shared, CUstream stream, void **parameters, void **extra)          \
-    LAUNCH(symbol, function, as_stream(stream), function, gx, gy, gz, bx, by, bz, shared, stream,            \
-           parameters, extra)
+    LAUNCH(symbol, kernel_of(function, gx, gy, gz), as_stream(stream), function, gx, gy, gz, bx, by, bz,     \
+           shared, stream, parameters, extra)
 
 #define KERNEL_EX(symbol, as_stream)                                                                         \
     CUresult symbol(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)      \
-    LAUNCH(symbol, function, as_stream(config ? config->hStream : NULL), config, function, parameters, extra)
+    LAUNCH(symbol, config ? kernel_of(function, config->gridDimX, config->gridDimY, config->gridDimZ) : NULL, \
+           as_stream(config ? config->hStream : NULL), config, function, parameters, extra)
 
 #define COOPERATIVE(symbol, as_stream)                                                                       \
     CUresult symbol(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,    \
                     unsigned bz, unsigned shared, CUstream stream, void **parameters)                        \
-    LAUNCH(symbol, function, as_stream(stream), function, gx, gy, gz, bx, by, bz, shared, stream, parameters)
+    LAUNCH(symbol, kernel_of(function, gx, gy, gz), as_stream(stream), function, gx, gy, gz, bx, by, bz,     \
+           shared, stream, parameters)
 
 #define GRAPH(symbol, as_stream)                                                                             \
     CUresult symbol(CUgraphExec graph, CUstream stream)                                                      \
@@ -94,7 +108,8 @@ CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned
     unsigned paced = !list || weir_inside ? 0 : count < WEIR_MAX_DEVICES ? count : WEIR_MAX_DEVICES;
     for (unsigned i = 0; i < paced; i++) {
         bool entered = enter(list[i].hStream);
-        pacings[i] = pacing_begin(list[i].function, list[i].hStream);
+        const void *kernel = kernel_of(list[i].function, list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ);
+        pacings[i] = pacing_begin(kernel, list[i].hStream);
         leave(entered);
     }
     CUresult result = WEIR_CALL(cuLaunchCooperativeKernelMultiDevice, list, count, flags);
@@ -108,11 +123,12 @@ CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned
 
 CUresult cuLaunch(CUfunction function) LAUNCH(cuLaunch, function, NULL, function)
 CUresult cuLaunchGrid(CUfunction function, int width, int height)
-LAUNCH(cuLaunchGrid, function, NULL, function, width, height)
+LAUNCH(cuLaunchGrid, kernel_of(function, (unsigned)width, (unsigned)height, 1), NULL, function, width, height)
 CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream)
-LAUNCH(cuLaunchGridAsync, function, stream, function, width, height, stream)
+LAUNCH(cuLaunchGridAsync, kernel_of(function, (unsigned)width, (unsigned)height, 1), stream, function, width, height,
+       stream)
 
-/* The key under which the time of a fill is learnt: one for each power of two, far below any function. */
+/* … and of a fill: one for each power of two, far below any function. */
 static const void *fill_of(uint64_t bytes)
 {
     return (const void *)(uintptr_t)(64 - __builtin_clzll(bytes | 1));

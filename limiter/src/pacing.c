@@ -101,13 +101,13 @@ static void catch_up(struct launch *launch, uint64_t now)
 }
 
 /* Whether the function is due to be timed by itself; if so, it is said when it will be again. */
-static bool comes_due(const struct launch *launch)
+static bool comes_due(const struct launch *launch, const struct lane *lane)
 {
     struct estimate *estimate = launch->estimate;
     uint64_t ticks = weir_ticks();
     if (ticks < atomic_load_explicit(&estimate->due, memory_order_relaxed))
         return false;
-    uint64_t in = estimate_due_in(&launch->meter->estimates, ticks);
+    uint64_t in = estimate_due_in(&launch->meter->estimates, lane->paced || lane->gapped, ticks);
     atomic_store_explicit(&estimate->due, ticks + (uint64_t)((double)in * ticks_per_ns), memory_order_relaxed);
     return true;
 }
@@ -126,7 +126,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     if (!lane)
         return false;
     uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
-    bool due = comes_due(launch), alone = !known || (due && known < METER_SHORT);
+    bool due = comes_due(launch, lane), alone = !known || (due && known < METER_SHORT);
     if (lane->open && (alone || lane->open->terms.limit != rule->limit))
         meter_close(meter, lane, now);
     bool opening = !lane->open;

@@ -251,7 +251,7 @@ class TestWaitsForEvents:
     def test_its_kernels_that_become_longer_are_noticed(self, world: World) -> None:
         slow = {**self.SLOW_HOST, "step_idle_us": 30, "warmup": 2}
         result = world(**slow, longer_at=1, longer=1.5)
-        assert 0.95 * result["share"] <= result["claimed"] < result["share"] * 1.16
+        assert 0.93 * result["share"] <= result["claimed"] < result["share"] * 1.16
 
     def test_gaps_that_leave_the_gpu_fed_do_not_keep_a_batch_open(self, world: World) -> None:
         result = world(ahead=64, step=1, kernel_us=200, warmup=1)
@@ -309,6 +309,17 @@ class TestSlowHosts:
         result = world(**{**slow, "warmup": warmup}, limit=limit, drift_ppm=drift_ppm)
         assert 0.75 * result["share"] < result["claimed"] < 1.35 * result["share"]
         assert result["share"] > 0.14
+
+    @pytest.mark.parametrize("pauses", [{}, {"pause_every": 20, "pause_us": 70}], ids=str)
+    @pytest.mark.parametrize("think_us", [24, 29, 40])
+    def test_a_function_on_small_and_large_grids_is_charged_for_each(
+        self, world: World, think_us: int, pauses: dict[str, float]
+    ) -> None:
+        """The host is hardly slower than the GPU, so most is charged as estimated."""
+        two = {"kernel_us": 6, "second_us": 60, "second_grid": 16, "functions": 20, "host_us": 5}
+        steps = {"step": 400, "ahead": 2, "think_us": think_us, "mark_us": 3.9, "gap_us": 1.8, "warmup": 2}
+        result = world(**two, **steps, **pauses, limit=3000)
+        assert 0.23 < result["smooth"] < 0.302
 
     def test_a_pause_before_a_wait_is_no_work(self, world: World) -> None:
         result = world(limit=3000, kernel_us=44, queue=0, pause_every=20, pause_us=20_000, mark_us=3.9)

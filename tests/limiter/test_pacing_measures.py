@@ -50,7 +50,7 @@ def measures(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(library))
     loaded.coverage_add.restype = ctypes.c_int64
     loaded.estimate_due_in.restype = ctypes.c_uint64
-    loaded.estimate_due_in.argtypes = [ctypes.POINTER(Estimates), ctypes.c_uint64]
+    loaded.estimate_due_in.argtypes = [ctypes.POINTER(Estimates), ctypes.c_bool, ctypes.c_uint64]
     loaded.estimate_correct.argtypes = [ctypes.POINTER(Estimate), ctypes.c_uint64]
     loaded.coverage_add.argtypes = [ctypes.POINTER(Coverage), ctypes.c_int64, ctypes.c_int64]
     loaded.coverage_share.restype = ctypes.c_int64
@@ -206,7 +206,8 @@ class TestEstimate:
         self, measures: Any, functions: int, every: int
     ) -> None:
         table = Estimates(functions=functions)
-        times = [measures.estimate_due_in(ctypes.byref(table), ticks) for ticks in range(10**9, 10**9 + 500)]
+        moments = range(10**9, 10**9 + 500)
+        times = [measures.estimate_due_in(ctypes.byref(table), True, ticks) for ticks in moments]
         assert every / 2 <= min(times) < 0.55 * every
         assert 1.45 * every < max(times) < 1.5 * every
 

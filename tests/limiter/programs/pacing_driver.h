@@ -112,7 +112,7 @@ static void run_kernel(CUstream stream, double ns)
     enqueue(stream, (struct op){(uint64_t)ns, me->now + SUBMIT, *event, true});
 }
 
-static CUresult fake_launch_graph(CUgraphExec graph, CUstream stream)
+static CUresult launch(CUgraphExec graph, double ns, CUstream stream)
 {
     static bool loaded[TENANTS][256];
     static long launches[TENANTS];
@@ -122,15 +122,20 @@ static CUresult fake_launch_graph(CUgraphExec graph, CUstream stream)
     if (me->set.fail > 0 && ++launches[me - tenants] % (long)me->set.fail == 0)
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (!capturing())
-        run_kernel(stream, (double)((uintptr_t)graph >> 8));
+        run_kernel(stream, ns);
     return CUDA_SUCCESS;
+}
+static CUresult fake_launch_graph(CUgraphExec graph, CUstream stream)
+{
+    return launch(graph, (double)((uintptr_t)graph >> 8), stream);
 }
 static CUresult fake_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                             unsigned by, unsigned bz, unsigned shared, CUstream stream, void **parameters,
                             void **extra)
 {
-    (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)parameters, (void)extra;
-    return fake_launch_graph((CUgraphExec)function, stream);
+    double ns = gx > 1 ? me->set.second_us * 1e3 : (double)((uintptr_t)function >> 8);
+    (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)parameters, (void)extra;
+    return launch((CUgraphExec)function, ns, stream);
 }
 
 static CUresult fake_cooperative(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

@@ -81,18 +81,19 @@ static CUstream stream_of(uint64_t number)
 
 static void launch_one(uint64_t number)
 {
-    bool second = me->set.second_us > 0 && number % 2;
-    uintptr_t ns = (uintptr_t)((second ? me->set.second_us : me->set.kernel_us) * 1e3);
-    uintptr_t handle = ns << 8 | (number % (uint64_t)me->set.functions + (second ? 128 : 0));
+    bool second = me->set.second_us > 0 && number % 2, another = second && me->set.second_grid == 0;
+    unsigned grid = second && !another ? (unsigned)me->set.second_grid : 1;
+    uintptr_t ns = (uintptr_t)((another ? me->set.second_us : me->set.kernel_us) * 1e3);
+    uintptr_t handle = ns << 8 | (number / (me->set.second_us > 0 ? 2 : 1) % (uint64_t)me->set.functions + (another ? 128 : 0));
     uint64_t before = me->now;
     if (me->set.graph > 0)
         cuGraphLaunch((CUgraphExec)handle, stream_of(number));
     else if (me->set.cooperative > 0)
-        cuLaunchCooperativeKernel((CUfunction)handle, 1, 1, 1, 1, 1, 1, 0, stream_of(number), NULL);
+        cuLaunchCooperativeKernel((CUfunction)handle, grid, 1, 1, 1, 1, 1, 0, stream_of(number), NULL);
     else if (me->set.own_stream > 0)
-        cuLaunchKernel_ptsz((CUfunction)handle, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+        cuLaunchKernel_ptsz((CUfunction)handle, grid, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
     else
-        cuLaunchKernel((CUfunction)handle, 1, 1, 1, 1, 1, 1, 0, stream_of(number), NULL, NULL);
+        cuLaunchKernel((CUfunction)handle, grid, 1, 1, 1, 1, 1, 0, stream_of(number), NULL, NULL);
     me->longest_call = later(me->longest_call, me->now - before);
 }
 

@@ -32,6 +32,7 @@
     X(late_us)                            /* by which every sleep wakes up late */                           \
     X(load_us)                            /* host time that the first launch of a function takes */          \
     X(second_us)                          /* a second kind of kernel, in turn with the first; 0: none */     \
+    X(second_grid)                        /* … that is the same function with so many blocks; 0: another */  \
     X(broken_at) X(broken_for)            /* event calls fail meanwhile */                                   \
     X(capture_at) X(capture_for)          /* launches then go into a capturing stream */                     \
     X(longer_at) X(longer)                /* from then on kernels take so many times as long */              \
