@@ -159,20 +159,26 @@ def mps_daemon(environment: Mapping[str, str]) -> Finding:
     )
 
 
-def kernel_limits(nvml: Nvml, root: Path = dmem.CGROUPS) -> Finding:
-    """Whether the kernel could hold the cards' memory."""
-    found = dmem.regions(root)
+def kernel_limits(nvml: Nvml, root: Path = dmem.CGROUPS, membership: Path = dmem.MEMBERSHIP) -> Finding:
+    """Whether the kernel could hold the cards' memory, and to what it holds programs that start from here."""
+    found = dmem.regions(root, membership)
     if found is None:
         return Finding("kernel memory limits", OK, "no dmem controller here, so none are used")
-    named = [name for gpu in nvml.gpus() for name in dmem.of_card(found, gpu.pci_bus_id)]
-    if not named:
+    regions = [one for gpu in nvml.gpus() for one in dmem.of_card(found, gpu.pci_bus_id)]
+    if not regions:
         return Finding("kernel memory limits", OK, "dmem is there, but knows no card of these: not used")
     return Finding(
         "kernel memory limits",
         NOTE,
-        f"dmem knows {', '.join(named)}: not used by weir run",
-        "a dmem.max that you set holds as well, for all of a cgroup together",
+        f"dmem knows {', '.join(map(_region, regions))}: not used by weir run",
+        "a limit that root sets (nvidia-smi memory-limits) holds as well, for all of a cgroup together",
     )
+
+
+def _region(one: dmem.Region) -> str:
+    if one.limit is None:
+        return f"{one.name} (no limit here)"
+    return f"{one.name} ({format_bytes(one.used)} of {format_bytes(one.limit)} used here)"
 
 
 def slices(box: Path) -> Iterator[Finding]:

@@ -87,12 +87,15 @@ def test_an_mps_daemon_is_noted(tmp_path):
         assert findings.mps_daemon(here).state == NOTE
 
 
+CARD = "drm/0000:00:00.0/vram0"
+
+
 @pytest.mark.parametrize(
     ("capacity", "state", "said"),
     [
         (None, OK, "no dmem controller"),
         ("drm/0000:41:00.0/vram0 8514437120\n", OK, "knows no card of these"),
-        ("drm/0000:00:00.0/vram0 8514437120\n", NOTE, "drm/0000:00:00.0/vram0"),
+        (f"{CARD} 8514437120\n", NOTE, f"{CARD} (no limit here)"),
         ("nonsense\n", OK, "knows no card of these"),
     ],
     ids=["an older kernel", "another card's", "this card's", "not a region"],
@@ -100,8 +103,29 @@ def test_an_mps_daemon_is_noted(tmp_path):
 def test_the_kernels_own_limits_are_named_where_they_are(tmp_path, capacity, state, said):
     if capacity is not None:
         (tmp_path / "dmem.capacity").write_text(capacity)
-    found = findings.kernel_limits(FakeNvml(), tmp_path)
+    found = findings.kernel_limits(FakeNvml(), tmp_path, tmp_path / "nowhere")
     assert (found.state, said in found.found) == (state, True)
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        ("a/b", "3 GiB of 8 GiB used here"),
+        ("a/b/c", "3 GiB of 8 GiB used here"),
+        ("a", "5 GiB of 12 GiB used here"),
+        ("d", "no limit here"),
+    ],
+    ids=["its own", "a cgroup that is not counted is its parent's", "a parent", "another"],
+)
+def test_the_lowest_limit_on_the_way_up_holds(tmp_path, inside, said):
+    for cgroup in ("a/b/c", "d"):
+        (tmp_path / cgroup).mkdir(parents=True)
+    (tmp_path / "dmem.capacity").write_text(f"{CARD} {100 * GIB}\nother 5\n")
+    for cgroup, limit, used in (("a/b", 8 * GIB, 3), ("a", 12 * GIB, 5), ("d", "max", 1)):
+        (tmp_path / cgroup / "dmem.max").write_text(f"other 1\n{CARD} {limit}\n")
+        (tmp_path / cgroup / "dmem.current").write_text(f"{CARD} {used * GIB}\n")
+    (tmp_path / "membership").write_text(f"3:cpu:/old\n0::/{inside}\n")
+    assert said in findings.kernel_limits(FakeNvml(), tmp_path, tmp_path / "membership").found
 
 
 def a_file(root):
