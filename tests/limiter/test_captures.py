@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,6 +13,7 @@ import hatch_build
 from limiter import headers
 from limiter.pages import ControlDevice
 
+from .client import OUT_OF_MEMORY
 from .conftest import CONTEXT, MIB, ROOT, SOURCES, Machine, MakeSlice, Slice
 from .outside import in_use
 
@@ -19,18 +21,12 @@ PROGRAM = "capture_client"
 WARM_UP = 60  # launches of the program in its two streams, before it captures
 MODES = {"global": 0, "of the thread": 1, "relaxed": 2}
 SITUATIONS = (
-    "alloc",
-    "kept",
-    "pool",
-    "thread_stream",
-    "fork_join",
-    "slow",
-    "many",
-    "graph_in_graph",
-    "blocking",
+    *("alloc", "kept", "pool", "thread_stream", "fork_join", "slow", "many", "graph_in_graph"),
+    *("blocking", "here_own"),
 )
 BESIDE = ("plain", "launch", "async", "stream", "event", "context", "array", "ask", "legacy", "graph")
-ALL = (*SITUATIONS, "here_own", *(f"{where}_{what}" for what in BESIDE for where in ("here", "there")))
+HERE_AND_THERE = {what: (f"here_{what}", f"there_{what}") for what in BESIDE}  # by which thread
+ALL = {name: (name,) for name in SITUATIONS} | HERE_AND_THERE
 
 
 @pytest.fixture
@@ -57,13 +53,26 @@ def told(machine: Machine, environment: dict[str, str], *commands: str) -> list[
     return result.stdout.splitlines()
 
 
-@pytest.mark.parametrize("situation", ALL)
-def test_a_capture_goes_as_without_the_limiter(machine: Machine, slice_: Slice, situation: str) -> None:
-    commands = [f"{situation}:{mode}" for mode in MODES.values()]
+@pytest.mark.parametrize("situations", ALL.values(), ids=list(ALL))
+def test_a_capture_goes_as_without_the_limiter(
+    machine: Machine, slice_: Slice, situations: Sequence[str]
+) -> None:
+    commands = [f"{situation}:{mode}" for situation in situations for mode in MODES.values()]
     limited = told(machine, machine.inside(slice_), *commands)
     assert limited == told(machine, machine.environment, *commands)
     assert all(line.count("[") for line in limited)
     assert slice_.stats.devices[0].hook_errors == 0
+
+
+def test_a_refusal_by_the_limiter_disturbs_no_capture(machine: Machine, slice_: Slice) -> None:
+    commands = [f"{where}_physical:{mode}" for where in ("here", "there") for mode in MODES.values()]
+    for line, bare in zip(
+        told(machine, machine.inside(slice_), *commands),
+        told(machine, machine.environment, *commands),
+        strict=True,
+    ):
+        assert line.replace(f" {OUT_OF_MEMORY} ", " 0 0 ") == bare  # made and released there
+    assert slice_.stats.devices[0].denied_limit == len(commands)
 
 
 def test_calls_disturb_captures_in_a_slice_as_without_it(machine: Machine, make_slice: MakeSlice) -> None:
