@@ -121,10 +121,12 @@ def run(step: Step, seconds: float, ahead: int = 64) -> tuple[int, float]:
 
 
 def profiled(step: Step, seconds: float) -> dict[str, float]:
-    """The part of so many seconds of work in which a kernel of this process ran, by CUPTI."""
+    """The part of so many seconds in which a kernel of this process ran, by CUPTI, and the steps done."""
+    torch.cuda.synchronize()  # kernels of steps before these would be counted with them
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        _, wall = run(step, seconds)
-    return {"profiled_seconds": wall, "kernel_share": busy_seconds(profile) / wall}
+        steps, wall = run(step, seconds)
+    share = busy_seconds(profile) / wall
+    return {"profiled_seconds": wall, "profiled_steps": steps, "kernel_share": share}
 
 
 def work_on(step: Step, every: float, ahead: int = 8) -> None:

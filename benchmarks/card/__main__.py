@@ -17,12 +17,12 @@ from benchmarks.card.journal import Journal
 from weir.simulation import open_nvml
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "memory": memory.run,
-    "frameworks": frameworks.run,
     "overhead": overhead.run,
     "alone": alone.run,
     "pairs": pairs.run,
     "latency": latency.run,
+    "memory": memory.run,
+    "frameworks": frameworks.run,
     "mps": mps.run,
 }
 QUICK_LIMITS = (10, 30, 70)
@@ -34,7 +34,9 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.card", description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path, metavar="DIR", help="rows, tables and pictures go here")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)} (all)")
-    parser.add_argument("--rows", default="", help="only rows whose part/name contains this, as alone/44us")
+    parser.add_argument(
+        "--rows", action="append", metavar="TEXT", help="only rows whose part/name contains this, or another"
+    )
     parser.add_argument("--seconds", type=float, help="of each row (20; 10 with --quick)")
     parser.add_argument("--settle", type=float, default=3.0, help="seconds before each row (3)")
     parser.add_argument(
@@ -47,10 +49,15 @@ def options() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, help="stop before so many seconds are over")
     parser.add_argument("--simulate", metavar="MACHINE", help="a simulated machine, as h200")
     parser.add_argument("--commit", default="", help="what is measured, told beside its rows")
+    parser.add_argument(
+        "--again", action="store_true", help="replace rows of another commit than --commit or another length"
+    )
     parser.add_argument("--docs", type=Path, metavar="FILE", help="also write the tables into this page")
     chosen = parser.parse_args()
     if unknown := [part for part in chosen.parts.split(",") if part not in PARTS]:
         parser.error(f"--parts: {unknown[0]}: not allowed; {','.join(PARTS)}")
+    if chosen.again and not chosen.commit:
+        parser.error("--again: alone: not allowed; together with --commit, which says what is older")
     return chosen
 
 
@@ -69,7 +76,8 @@ def bench_of(chosen: argparse.Namespace, started: float) -> Bench:
         settle=chosen.settle,
         limits=tuple(map(int, chosen.limits.split(","))) if chosen.limits else limits,
         deadline=started + chosen.budget if chosen.budget else float("inf"),
-        only=chosen.rows,
+        only=tuple(chosen.rows or [""]),
+        again=chosen.again,
         bare=not chosen.quick,
         cupti=0.0 if chosen.quick else chosen.cupti,
     )

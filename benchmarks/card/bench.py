@@ -1,7 +1,8 @@
 """What every part is given: the card, where slices are kept, how long rows take, the journal, the time left.
 
 `row` is the one way to measure: it skips what the journal has or `--rows` leaves out, stops the run when the
-budget does not reach for the row, and writes down what came back with date, driver and card beside it.
+budget does not reach for the row, and writes down what came back with date, driver and card beside it. With
+`--again` a row of another commit, or of another length, counts as if the journal did not have it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Bench:
     settle: float = 3.0
     limits: tuple[int, ...] = (10, 30, 50, 70, 90)
     deadline: float = float("inf")  # CLOCK_MONOTONIC seconds
-    only: str = ""  # rows whose name contains this
+    only: tuple[str, ...] = ("",)  # rows whose name contains one of these
+    again: bool = False  # replace rows of another commit or length
     bare: bool = True
     cupti: float = 0.0  # seconds under CUPTI after each row of a PyTorch load
 
@@ -69,7 +71,13 @@ class Bench:
 
     def wants(self, part: str, row: str) -> bool:
         """Whether this row is still to be measured in this run."""
-        return self.only in f"{part}/{row}" and (part, row) not in self.journal
+        return any(text in f"{part}/{row}" for text in self.only) and not self.has(part, row)
+
+    def has(self, part: str, row: str) -> bool:
+        """Whether the journal's row, if there is one, will do."""
+        found = self.journal.get(part, row)
+        same = {key: self.origin()[key] for key in ("commit", "length")}
+        return found is not None and not (self.again and any(found.get(key) != same[key] for key in same))
 
     def afford(self, seconds: float) -> None:
         """Raise BudgetSpentError unless so many seconds are left."""

@@ -1,7 +1,8 @@
 """Finished rows on disk: one JSON object a line, appended whole, so a run can be cut off at any point.
 
-A row is named by its part and its name; the last line of a name is the one that counts. A line that was cut
-short by a crash is skipped: its row is measured again.
+A row is named by its part and its name; the last line of a name is the one that counts, and a row that is
+measured again replaces it, in one step. A line that was cut short by a crash is skipped: its row is measured
+again.
 """
 
 from __future__ import annotations
@@ -46,8 +47,17 @@ class Journal:
 
     def add(self, record: Record) -> None:
         """Write one finished row down; it is on disk when this returns."""
+        key = record["part"], record["row"]
+        replaces, self._rows[key] = key in self._rows, record
+        self._replace() if replaces else self._append(record)
+
+    def _replace(self) -> None:
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text("".join(json.dumps(record) + "\n" for record in self._rows.values()))
+        fresh.replace(self._path)
+
+    def _append(self, record: Record) -> None:
         before = self._path.read_bytes() if self._path.exists() else b""
         torn = before != b"" and not before.endswith(b"\n")
         with self._path.open("a") as file:
             file.write(("\n" if torn else "") + json.dumps(record) + "\n")
-        self._rows[record["part"], record["row"]] = record

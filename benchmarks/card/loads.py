@@ -1,7 +1,7 @@
 """The programs that are measured: native ones, whose kernels have a known length, and PyTorch's.
 
 Queues are 64 launches deep, and shorter where kernels are long, so that no queue outlasts the settling time
-between two rows. All are GPU-bound but those that wait or compute on the CPU between launches.
+between two rows. All keep the card busy by themselves but those that wait, or that their host holds up.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Load:
     title: str
     arguments: tuple[str, ...]
     torch: bool = False
+    fills: bool = True  # it keeps the card busy by itself, so NVML's utilisation is its GPU time
     overlaps: bool = False  # its kernels run side by side, so their lengths add up to more than GPU time
 
     @property
@@ -43,9 +44,9 @@ def native(name: str, title: str, kernel_us: float, *more: str, overlaps: bool =
     return Load(name, title, ("--kernel-us", f"{kernel_us:g}", *more), overlaps=overlaps)
 
 
-def pytorch(name: str, title: str) -> Load:
+def pytorch(name: str, title: str, fills: bool = True) -> Load:
     """A kind of torch_load.py."""
-    return Load(name, title, (name,), torch=True)
+    return Load(name, title, (name,), torch=True, fills=fills)
 
 
 ALL = (
@@ -61,10 +62,10 @@ ALL = (
     native("streams", "two streams, 1 ms kernels", 1000, "--streams", "2", overlaps=True),
     native("ptds", "per-thread default stream, 1 ms kernels", 1000, "--ptds"),
     pytorch("matmul", "PyTorch bf16 matmul"),
-    pytorch("elementwise", "PyTorch elementwise"),
+    pytorch("elementwise", "PyTorch elementwise", fills=False),
     pytorch("training", "PyTorch training step, AdamW"),
-    pytorch("inference", "PyTorch inference that waits each step"),
-    pytorch("training-cpu", "PyTorch training step, CPU-bound"),
+    pytorch("inference", "PyTorch inference that waits each step", fills=False),
+    pytorch("training-cpu", "PyTorch training step, CPU-bound", fills=False),
 )
 BY_NAME = {load.name: load for load in ALL}
 

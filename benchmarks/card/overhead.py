@@ -3,7 +3,8 @@
 Processes differ from each other by more than a limiter costs. So bare and sliced processes take turns,
 several times over, each turn in the other order than the one before: within a turn each is held against the
 bare one, and the median of the turns counts, with their spread beside it. What a limit that does not bind
-adds to a program is measured inside one process (phases.py). `launch-bound` loads launch as PyTorch does
+adds to a program is measured inside one process (phases.py); so is what one of 50 % takes from programs that
+use less. `launch-bound` loads launch as PyTorch does
 where the CPU sets the pace: short kernels with the host at work between them, waited for, or far ahead.
 """
 
@@ -32,6 +33,14 @@ LAUNCHES = {
     ),
     "launch-bound/ahead": ("2 µs kernels, host 12 µs, 1000 ahead, µs", [*LAUNCH_BOUND, "--queue", "2000"]),
 }
+PHASES = (
+    ("training-cpu", phases.NOT_BINDING),
+    ("inference", phases.NOT_BINDING),
+    ("training", phases.NOT_BINDING),
+    ("wait", phases.NOT_BINDING),
+    ("training-cpu", 50),
+    ("inference", 50),
+)
 TURNS = 5
 NEEDS = 1.5  # seconds that a short process takes beside its window
 MODES: dict[str, tuple[int | None, str | None]] = {
@@ -74,10 +83,11 @@ def in_turns(bench: Bench, command: list[str], sample: Sample) -> Record:
 def run(bench: Bench) -> None:
     """Programs by phases of one process first, then launches and memory calls by turns of processes."""
     blocks = max(1, min(phases.BLOCKS, round(2 * bench.seconds)))
-    for load in ("training-cpu", "inference", "training", "wait"):
+    for load, limit in PHASES:
         if available(BY_NAME[load]):
-            measure = partial(phases.one_row, bench, load, blocks)
-            bench.row("overhead", f"phases/{load}", measure, START + phases.LASTING)
+            row = f"phases/{load}" + ("" if limit == phases.NOT_BINDING else f"/{limit}")
+            measure = partial(phases.one_row, bench, load, limit, blocks)
+            bench.row("overhead", row, measure, START + phases.LASTING)
     once = min(2.0, bench.seconds / 4)
     for row, (title, arguments) in LAUNCHES.items():
         command = [weir(), "load", *arguments, "--warmup", "0.2", "--seconds", f"{once:g}"]

@@ -101,13 +101,12 @@ def run_mix(bench: Bench, mix: Mix, shares: Sequence[Shares | None]) -> None:
 
 
 def run(bench: Bench) -> None:
-    """Every mix whose loads can run here."""
-    for mix in MIXES:
-        if not all(available(BY_NAME[load]) for load in mix.loads):
-            continue
+    """Every mix whose loads can run here, then each without Weir."""
+    here = [mix for mix in MIXES if all(available(BY_NAME[load]) for load in mix.loads)]
+    rows: list[tuple[Mix, Sequence[Shares | None]]] = [(mix, mix.shares) for mix in here]
+    rows += [(mix, (None,)) for mix in here if bench.bare]
+    for mix, shares in rows:
         try:
-            run_mix(bench, mix, mix.shares)
-            if bench.bare:
-                run_mix(bench, mix, (None,))
+            run_mix(bench, mix, shares)
         except LoadError as error:
             print(f"pairs/{mix.name}: {error}", flush=True)

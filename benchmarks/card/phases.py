@@ -1,4 +1,4 @@
-"""What a limit that does not bind adds, inside one process: its pace in short phases with and without one.
+"""What a limit adds inside one process: its pace in short phases with it and without it.
 
 The pace of a host drifts by tens of percent over seconds, and processes differ by as much. So the limit goes
 away and comes back in blocks of four phases, without, with, with, without: a pace that drifts evenly falls
@@ -22,7 +22,7 @@ from benchmarks.card.loads import BY_NAME
 from benchmarks.card.program import Program
 
 NO_LIMIT, NOT_BINDING = 100, 99
-BLOCK = (NO_LIMIT, NOT_BINDING, NOT_BINDING, NO_LIMIT)
+BLOCK = (False, True, True, False)  # whether the limit is there
 PHASE = 0.2  # seconds; longer ones let more of a curved drift in, shorter ones more of steps' edges
 GAP = 0.1
 SETTLE = 1.0
@@ -66,26 +66,27 @@ def figures(curve: curves.Curve, blocks: Sequence[Sequence[Span]]) -> Record:
     }
 
 
-def run_block(program: Program, before: int) -> list[Span]:
-    """The four phases of a block, as they are being run; `before`: the limit in force."""
+def run_block(program: Program, limit: int) -> list[Span]:
+    """When the four phases of a block were; before it and after it there is no limit."""
     spans = []
-    for limit in BLOCK:
-        if limit != before:
-            program.set_cores(limit)
+    before = False
+    for held in BLOCK:
+        if held != before:
+            program.set_cores(limit if held else NO_LIMIT)
             time.sleep(GAP)
-            before = limit
+            before = held
         start = time.monotonic()
         time.sleep(PHASE)
         spans.append((start, start + PHASE))
     return spans
 
 
-def one_row(bench: Bench, load: str, blocks: int = BLOCKS) -> Record:
+def one_row(bench: Bench, load: str, limit: int, blocks: int = BLOCKS) -> Record:
     """One process through all of its blocks."""
     known = BY_NAME[load]
     with Program(bench, f"phases-{load}", known.command(LINES), NO_LIMIT) as program:
         program.await_line()
         time.sleep(min(bench.settle, SETTLE))
-        spans = [run_block(program, NO_LIMIT) for _ in range(blocks)]
+        spans = [run_block(program, limit) for _ in range(blocks)]
         time.sleep(GAP)  # the load's last lines
-        return {"load": load, **figures(program.curve(known.counts), spans)}
+        return {"load": load, "limit": limit, **figures(program.curve(known.counts), spans)}

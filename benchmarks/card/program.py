@@ -126,14 +126,14 @@ class Program:
         path, wanted = change_slice(box, self._bench.nvml, self.name, Change(cores=str(cores)))
         put_into_force(box, path, wanted)
 
-    def profile(self, seconds: float) -> float | None:
-        """The part of so many seconds in which a kernel of this program ran, as CUPTI sees it."""
+    def profile(self, seconds: float) -> dict[str, Any] | None:
+        """What torch_load.py says of so many seconds of its work under CUPTI; None where none are wanted."""
         if not seconds or self._process.stdin is None:
             return None
         after = len(self.lines)
         self._process.stdin.write(f"profile {seconds}\n")
         self._process.stdin.flush()
-        return float(self.await_line("profiled", after)["kernel_share"])
+        return self.await_line("profiled", after)
 
     def __enter__(self) -> Self:
         return self

@@ -63,29 +63,36 @@ def test_a_line_that_was_cut_short_is_measured_again(tmp_path: Path) -> None:
     assert [one["row"] for one in Journal(tmp_path).of("alone")] == ["1ms/30", "1ms/70"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "measured", "unlimited", "error"),
-    [(30, 31.0, 100.0, 1.0), (70, 47.0, 48.0, -1.0), (30, 29.5, None, -0.5)],
-    ids=["the limit binds", "the program cannot use it", "not known without a limit"],
-)
-def test_the_error_is_against_the_smaller_of_limit_and_use(
-    tmp_path: Path, limit: int, measured: float, unlimited: float | None, error: float
-) -> None:
-    journal = Journal(tmp_path)
-    if unlimited is not None:
-        journal.add(row("1ms", None, unlimited))
-    limited = row("1ms", limit, measured)
-    assert tables.error(limited, tables.used_unlimited(journal, "1ms", "nvml"), "nvml") == pytest.approx(
-        error
-    )
-
-
 def test_what_was_not_measured_is_a_dash(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.add(row("1ms", None, 100.0))
-    assert "| no Weir | 100.0 | 100.0 | \u2013 | \u2013 | \u2013 | \u2013 | 100.0 | 1980 |" in tables.alone(
-        journal
+    dashes = " | ".join("\u2013" * 4)
+    assert f"| no Weir | 100.0 | 100.0 | {dashes} | 100.0 | \u2013 | 1980 |" in tables.alone(journal)
+
+
+def test_the_journal_of_the_docs_and_rows_of_today_make_one_page(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text((ROOT / "docs/benchmarks/h200.jsonl").read_text())
+    journal = Journal(tmp_path)
+    new = {"cupti": 8.0, "kernel_time": 9.0, "cupti_pace": 80.0, "seconds_by": "CUPTI"}
+    for name, limit in (("inference/100", 100), ("inference/50", 50)):
+        journal.add(row("inference", limit, 17.0, **new) | {"row": name})
+    text = tables.render(Journal(tmp_path))
+    assert text.count("\n### ") == len(
+        {record["part"] for record in map(json.loads, journal_lines(tmp_path))}
     )
+    assert "| 50 % | 17.0 | 17.0 | \u2013 | 9.0 | +0.0 (CUPTI) |" in text
+
+
+def journal_lines(directory: Path) -> list[str]:
+    return (directory / "rows.jsonl").read_text().splitlines()
+
+
+def test_a_row_that_is_measured_again_replaces_the_old_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for nvml, limit in ((31.0, 30), (70.0, 70), (30.0, 30)):
+        journal.add(row("1ms", limit, nvml))
+    assert [json.loads(line)["nvml"] for line in journal_lines(tmp_path)] == [30.0, 70.0]
+    assert [one["nvml"] for one in Journal(tmp_path).of("alone")] == [30.0, 70.0]
 
 
 def test_tables_replace_what_stood_between_the_marks(tmp_path: Path) -> None:
@@ -164,6 +171,25 @@ def test_a_run_that_spent_its_budget_goes_on_where_it_stopped(tmp_path: Path) ->
     assert (again.returncode, again.stdout) == (0, "")
 
 
+def test_rows_of_an_older_commit_or_another_length_are_measured_again_once(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "rows")
+    journal.add(row("1ms", 30, 77.0, commit="new", length="8 s"))
+    journal.add(row("44us", 30, 77.0, commit="old", length="1 s"))
+    journal.add(row("wait", 30, 77.0, commit="new", length="1 s"))
+    wanted = ("--parts", "alone", "--rows", "1ms/30", "--rows", "44us/30", "--rows", "wait/30")
+    for again in ((), ("--again", "--commit", "new"), ("--again", "--commit", "new")):
+        done = card(tmp_path, *wanted, *again)
+        assert (done.returncode, done.stderr) == (0, "")
+    found = {one["load"]: one for one in map(json.loads, journal_lines(tmp_path / "rows"))}
+    assert {load: one["nvml"] == 77.0 for load, one in found.items()} == {
+        "1ms": False,
+        "44us": False,
+        "wait": True,
+    }
+    assert done.stdout == ""
+    assert "--again: alone: not allowed; together with --commit" in card(tmp_path, "--again").stderr
+
+
 def test_four_slices_are_measured_side_by_side(tmp_path: Path) -> None:
     done = card(tmp_path, "--parts", "pairs", "--rows", "1ms+1ms+1ms+1ms/25")
     assert (done.returncode, done.stderr) == (0, "")
@@ -186,8 +212,8 @@ def test_each_part_writes_its_rows_and_its_table(tmp_path: Path) -> None:
 
 
 def test_a_phase_begins_when_its_limit_is_in_force(tmp_path: Path) -> None:
-    binding = changed("phases.BLOCK = (100, 30, 30, 100)")
-    done = card(tmp_path, "--parts", "overhead", "--rows", "phases/wait", program=binding)
+    binding = changed("overhead.PHASES = (('wait', 30),)")
+    done = card(tmp_path, "--parts", "overhead", "--rows", "phases/wait/30", program=binding)
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
     assert len(found["blocks"]) == 2
@@ -208,4 +234,4 @@ def test_loads_bound_by_their_launches_are_measured_in_turns(tmp_path: Path) -> 
 def test_a_part_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:
     refused = card(tmp_path, "--parts", "alone,speed")
     assert refused.returncode == 2
-    assert "--parts: speed: not allowed; memory," in refused.stderr
+    assert "--parts: speed: not allowed; overhead," in refused.stderr

@@ -23,10 +23,10 @@ def made(
     blocks, limited, now = [], [], 0.0
     for _ in range(phases.BLOCKS):
         block = []
-        for before, limit in itertools.pairwise((phases.NO_LIMIT, *phases.BLOCK)):
-            now += phases.GAP if limit != before else 0
+        for before, held in itertools.pairwise((False, *phases.BLOCK)):
+            now += phases.GAP if held != before else 0
             block.append((now, now + phases.PHASE))
-            limited += [block[-1]] if limit == phases.NOT_BINDING else []
+            limited += [block[-1]] if held else []
             now += phases.PHASE
         blocks.append(block)
     curve, count, at = [], 0.0, 0.0
@@ -93,12 +93,18 @@ def test_the_table_tells_how_sure_a_figure_is(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     old = {"load": "wait", "without": 982.0, "with_limit": 982.3, "added_percent": -0.02}
     journal.add({"part": "overhead", "row": "phases/wait", **old})
-    new = old | {"load": "training", "added_percent": 0.4, "sure": [0.1, 0.6], "blocks": [0.1, 0.4, 0.6]}
+    new = old | {
+        "load": "training",
+        "limit": 50,
+        "added_percent": 0.4,
+        "sure": [0.1, 0.6],
+        "blocks": [0.1, 0.4, 0.6],
+    }
     journal.add({"part": "overhead", "row": "phases/training", **new})
     seen = {"bare": [4.0, 5.0, 4.0], "memory limit": [4.1, 5.0, 4.4]}
     medians = {"bare": 4.0, "memory limit": 4.4}
     journal.add({"part": "overhead", "row": "launch", "medians": {"µs": medians}, "seen": {"µs": seen}})
     text = overhead(journal)
-    assert "| 982.0 | 982.3 | -0.02 | \u2013 | \u2013 |" in text
-    assert "| 982.0 | 982.3 | +0.40 | +0.10 to +0.60 | 3 |" in text
+    assert "| 99 % | 982.0 | 982.3 | -0.02 | \u2013 | \u2013 |" in text
+    assert "| 50 % | 982.0 | 982.3 | +0.40 | +0.10 to +0.60 | 3 |" in text
     assert "| µs | 4.00 | 4.40 (+2.5 %; +0.0 to +10.0) |" in text

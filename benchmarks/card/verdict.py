@@ -1,0 +1,85 @@
+"""What a program should have had of the card, and how far off it was.
+
+A share is GPU time seen from outside. For a program that keeps the card busy by itself that is NVML's
+utilisation; for others it is the kernel time by CUPTI, where both the row and the one without a limit have
+it by the same arithmetic, for NVML counts a short kernel with what is around it. The error is the share less
+the smaller of the limit and what the program uses without one. A program that uses less than its limit has
+lost nothing if its pace is the one it has without. What was not measured is None, never a guess.
+"""
+
+from __future__ import annotations
+
+from benchmarks.card import curves
+from benchmarks.card.journal import Journal, Record
+from benchmarks.card.loads import BY_NAME
+
+NO_LIMIT = 100
+BARE_FIRST, OWN_FIRST = ("bare", "100"), ("100", "bare")
+WITNESSES = {True: ("nvml",), False: ("kernel_time", "cupti", "nvml")}  # by Load.fills, the best first
+SECONDS = {
+    "load": "own",
+    "limiter": "limiter",
+    "CUPTI": "kernel_time",
+}  # what else told what told the seconds
+
+
+def unlimited(journal: Journal, load: str, key: str, rows: tuple[str, str] = BARE_FIRST) -> float | None:
+    """The load's figure without a limit: of the first of these rows that has it."""
+    for row in rows:
+        found = journal.get("alone", f"{load}/{row}")
+        if found and found.get(key) is not None:
+            return float(found[key])
+    return None
+
+
+def limited(record: Record) -> bool:
+    """Whether the row is of a program that was held to something."""
+    return record["limit"] not in (None, NO_LIMIT)
+
+
+def witness(journal: Journal, record: Record) -> str:
+    """The key under which the row has the program's GPU time."""
+    load = record["load"]
+    for key in WITNESSES[BY_NAME[load].fills]:
+        if record.get(key) is not None and unlimited(journal, load, key) is not None:
+            return key
+    return "nvml"
+
+
+def uses_less(journal: Journal, record: Record) -> bool:
+    """Whether the program, left alone, uses less than this row's limit."""
+    used = unlimited(journal, record["load"], witness(journal, record))
+    return limited(record) and used is not None and used <= record["limit"]
+
+
+def aim(journal: Journal, record: Record, key: str) -> float:
+    """The smaller of the limit and what the program uses without one."""
+    used = unlimited(journal, record["load"], key)
+    return float(record["limit"]) if used is None else min(float(record["limit"]), used)
+
+
+def error(journal: Journal, record: Record) -> float | None:
+    """Points above (+) or below (-) what the program should have had."""
+    key = witness(journal, record)
+    if not limited(record) or record.get(key) is None:
+        return None
+    return float(record[key]) - aim(journal, record, key)
+
+
+def worst_second(journal: Journal, record: Record) -> float | None:
+    """The second furthest off; None where a program uses less than its limit and only the limiter counts."""
+    key = SECONDS[record["seconds_by"]]
+    if not limited(record) or (key == "limiter" and uses_less(journal, record)):
+        return None
+    return curves.worst(record["seconds"], aim(journal, record, key))
+
+
+def work(journal: Journal, record: Record, rows: tuple[str, str] = BARE_FIRST) -> float | None:
+    """What the program got done, in percent of what it does without a limit."""
+    base = unlimited(journal, record["load"], "rate", rows)
+    return 100 * record["rate"] / base if base and record.get("rate") is not None else None
+
+
+def pace_kept(journal: Journal, record: Record) -> float | None:
+    """Of a program that uses less than its limit: its work against the same process without one, if known."""
+    return work(journal, record, OWN_FIRST) if uses_less(journal, record) else None
