@@ -15,6 +15,7 @@ import pytest
 
 from limiter.pages import read_stats
 from limiter.slices import Observation, observe
+from tests.deviceplugin.agent_world import AgentWorld
 
 WEIR = [sys.executable, "-m", "weir"]
 _OURS = ("WEIR_", "SIMGPU_")
@@ -100,3 +101,12 @@ def box(tmp_path: Path) -> Iterator[Box]:
         for pipe in (process.stdin, process.stdout, process.stderr):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[AgentWorld]:
+    here = AgentWorld(tmp_path)
+    with here.open:
+        yield here
+    for lock in here.locks.values():
+        os.close(lock)

@@ -1,82 +1,16 @@
-"""One tick of the agent after another, in virtual time, on real slice directories."""
+"""One tick of the agent after another, in virtual time: slots, loans, promises, bad slices."""
 
 import os
-from collections import defaultdict
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
-from deviceplugin.agent import AUDIT_EVERY, GLANCE, SLOT_LIFE, TICK, Agent
-from deviceplugin.auditor import CARD_LIFE, MS, UNACCOUNTED_LIFE
+from deviceplugin.agent import AUDIT_EVERY, GLANCE, SLOT_LIFE, TICK
+from deviceplugin.auditor import MS
 from limiter import layout, slices
 from limiter.identity import Identity, Share, load_identity, rewrite
-from limiter.pages import read_control
-from tests.deviceplugin.fakes import GIB, UUIDS, FakeNvml
-from tests.limiter.tenant import Tenant
-
-MIB = 1 << 20
-SECOND = 1_000 * MS
-START = 1_000 * SECOND
-
-
-class World:
-    """A box with slices whose programs launch when the test says so, a clock and an agent."""
-
-    def __init__(self, root):
-        self.root = root
-        self.nvml = FakeNvml()
-        self.now = START
-        self.launches = {}
-        self.gpu_time = defaultdict(int)
-        self.fill = 1.0  # how much of what they are given programs use
-        self.locks = {}
-        self.open = ExitStack()
-        self.agent = self.new_agent()
-
-    def new_agent(self):
-        return Agent(self.root, self.nvml, lambda: self.now)
-
-    def slice(self, name, cores=10_000, policy="fixed", backend="weir"):
-        share = Share(UUIDS[0], 0, GIB, cores, cores % 10_000)
-        identity = Identity(name, 7, 0.0, (share,), policy=policy, backend=backend)
-        control = slices.first_control(identity, [100 * GIB], [512 * MIB])
-        _, self.locks[name] = slices.create(self.root, identity, control)
-        self.launches[name] = 0
-        return self.tenant(name)
-
-    def tenant(self, name):
-        return Tenant(self.root / "slices" / name / "rw/stats")
-
-    def control(self, name):
-        return read_control(self.root / "slices" / name / "control")
-
-    def device(self, name):
-        return self.control(name).devices[0]
-
-    def launch(self, *names):
-        """A tick's worth of launches, which fill what the slice was given."""
-        for name in names:
-            self.launches[name] += 1
-            share = self.device(name).core_limit_at(self.now) / layout.FULL_CORES
-            self.gpu_time[name] += int(self.fill * 100 * MS * share)
-            self.tenant(name).set(launches=self.launches[name], gpu_time=self.gpu_time[name])
-
-    def run(self, seconds, *busy):
-        """Tick ten times a second while some slices launch all the time."""
-        for _ in range(round(seconds * 10)):
-            self.launch(*busy)
-            self.now += 100 * MS
-            self.agent.tick()
-
-
-@pytest.fixture
-def world(tmp_path):
-    here = World(tmp_path)
-    with here.open:
-        yield here
-    for lock in here.locks.values():
-        os.close(lock)
+from tests.deviceplugin.agent_world import SECOND, START
+from tests.deviceplugin.fakes import GIB, UUIDS
 
 
 def in_slot(world, name):
@@ -228,75 +162,6 @@ def test_slices_of_different_cards_do_not_compete(world):
     world.launches["b"] = 0
     world.run(0.3, "a", "b")
     assert not in_slot(world, "a")
-
-
-def live_process(world, name, used, kind=layout.Kind.BUFFER):
-    tenant = world.slice(name)
-    tenant.sum(used)
-    tenant.attach(0, used, pid=4242, kind=kind)
-    world.open.enter_context(tenant.alive(0))
-    return tenant
-
-
-def test_bytes_that_only_nvml_shows_are_published_and_end_with_their_cause(world):
-    live_process(world, "a", 600 * MIB)
-    world.nvml.on_card = {UUIDS[0]: {4242: 850 * MIB}}
-    world.run(2.5)
-    device = world.device("a")
-    assert device.unaccounted == 250 * MIB
-    assert world.now < device.unaccounted_deadline <= world.now + UNACCOUNTED_LIFE
-    world.nvml.on_card = {UUIDS[0]: {4242: 600 * MIB}}
-    world.run(1.2)
-    assert (world.device("a").unaccounted, world.device("a").unaccounted_deadline) == (0, 0)
-
-
-def test_a_new_agent_lets_stand_what_the_last_one_found(world):
-    live_process(world, "a", 600 * MIB)
-    world.nvml.on_card = {UUIDS[0]: {4242: 850 * MIB}}
-    world.run(2.5)
-    world.agent = world.new_agent()
-    world.run(3)
-    assert world.device("a").unaccounted == 250 * MIB
-    assert world.device("a").unaccounted_deadline > world.now
-
-
-def test_the_cost_of_a_context_is_corrected_once_seen_twice(world):
-    live_process(world, "a", 512 * MIB, kind=layout.Kind.CONTEXT)
-    world.nvml.on_card = {UUIDS[0]: {4242: 430 * MIB}}
-    world.run(0.1)
-    assert world.device("a").context_bytes == 512 * MIB
-    world.run(2)
-    assert world.device("a").context_bytes == 430 * MIB
-
-
-def test_what_a_slice_could_hold_of_the_card_is_published_and_its_own_use_changes_nothing(world):
-    tenant = live_process(world, "a", 600 * MIB)
-    world.nvml.used = {UUIDS[0]: 40 * GIB}
-    world.run(1)
-    device = world.device("a")
-    assert (device.card_total, device.card_room) == (100 * GIB, 60 * GIB + 600 * MIB)
-    assert world.now < device.card_deadline <= world.now + CARD_LIFE
-    tenant.sum(100 * MIB)
-    tenant.attach(0, 100 * MIB, pid=4242)
-    world.nvml.used = {UUIDS[0]: 40 * GIB - 500 * MIB}
-    world.run(1.1)
-    assert world.device("a").card_room == device.card_room
-
-
-def test_a_neighbour_s_bytes_make_the_room_on_the_card_smaller(world):
-    world.slice("a")
-    world.run(1)
-    world.nvml.used = {UUIDS[0]: 99 * GIB}
-    world.run(1.1)
-    assert world.device("a").card_room == GIB
-
-
-@pytest.mark.parametrize("shown", [1 * MIB, 900 * MIB])
-def test_a_cost_that_no_bare_context_has_is_not_learnt(world, shown):
-    live_process(world, "a", 512 * MIB, kind=layout.Kind.CONTEXT)
-    world.nvml.on_card = {UUIDS[0]: {4242: shown}}
-    world.run(3)
-    assert world.device("a").context_bytes == 512 * MIB
 
 
 def test_stale_directories_are_removed_and_the_living_stay(world):

@@ -1,0 +1,155 @@
+"""Pacing of programs whose hosts set the pace: those that wait for events, and those that launch slowly.
+
+In the virtual world of test_pacing.py. The question is what the GPU's idle time between launches costs: it
+may not be charged, and to tell it from work may take few timing events.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from .world import World
+
+
+class TestWaitsForEvents:
+    """A program that records an event after each step and waits for that of `ahead` steps ago."""
+
+    FED: ClassVar = {"ahead": 64, "step": 2, "kernel_us": 14, "mark_us": 3, "warmup": 1, "seconds": 3}
+    SLOW_HOST: ClassVar = {**FED, "host_us": 12, "step_idle_us": 4}
+    EACH_STEP: ClassVar = {**FED, "ahead": 0}
+
+    @pytest.mark.parametrize("host", [{}, {"host_us": 10}, {"host_us": 10, "step_idle_us": 8}], ids=str)
+    @pytest.mark.parametrize("ahead", [1, 2, 64])
+    def test_who_keeps_the_gpu_fed_pays_for_hardly_any_timing_event(
+        self, world: World, ahead: int, host: dict[str, float]
+    ) -> None:
+        """Without a limit; a host as quick as the GPU has its events complete when it comes to wait."""
+        result = world(**{**self.FED, **host, "ahead": ahead})
+        assert result["records"] / result["wall_ms"] < 0.35
+        assert result["calls"] / result["launches"] < 1
+        busiest = min(1, 28 / (2 * host.get("host_us", 3.5) + host.get("step_idle_us", 0) + 0.6))
+        assert result["share"] == pytest.approx(busiest, abs=0.01)
+
+    @pytest.mark.parametrize("limit", [3000, 6000, 9000])
+    def test_under_a_limit_it_gets_its_share_for_an_event_or_two_in_a_millisecond_of_work(
+        self, world: World, limit: int
+    ) -> None:
+        result = world(**self.FED, limit=limit)
+        assert result["share"] == pytest.approx(limit / 10_000, abs=0.005)
+        assert result["records"] / (result["wall_ms"] * result["share"]) < 1.6
+
+    @pytest.mark.parametrize(("step", "least"), [(2, 0.275), (20, 0.295)])
+    @pytest.mark.parametrize("limit", [3000, 6000])
+    def test_who_waits_for_each_step_gets_its_share_too(
+        self, world: World, limit: int, step: int, least: float
+    ) -> None:
+        result = world(**{**self.EACH_STEP, "mark_us": 0, "step": step}, limit=limit)
+        assert least * limit / 3000 <= result["share"] <= limit / 10_000 + 0.001
+
+    @pytest.mark.parametrize("idle_us", [20, 200, 2000])
+    def test_idling_after_each_wait_is_not_charged(self, world: World, idle_us: int) -> None:
+        result = world(**{**self.EACH_STEP, "step": 20, "mark_us": 0}, step_idle_us=idle_us)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+        assert result["counted"] == result["launches"]
+
+    def test_waiting_now_for_old_events_and_now_for_the_last_is_not_charged_its_idle_time(
+        self, world: World
+    ) -> None:
+        mixed = {**self.FED, "step": 20, "mark_us": 0, "drain_every": 7}
+        result = world(**mixed, drain_idle_us=900)
+        assert result["share"] < 0.9
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.02)
+
+    @pytest.mark.parametrize(("idle_us", "share"), [(16, 0.69), (24, 0.57)])
+    def test_a_host_slower_than_the_gpu_is_charged_about_its_kernels(
+        self, world: World, idle_us: int, share: float
+    ) -> None:
+        """A kernel measured by itself reads some 2 us long."""
+        result = world(**{**self.SLOW_HOST, "step_idle_us": idle_us})
+        assert result["share"] == pytest.approx(share, abs=0.01)
+        assert 0.98 * result["share"] <= result["claimed"] < result["share"] * 1.16
+        assert result["records"] / result["wall_ms"] < 1
+
+    def test_its_kernels_that_become_longer_are_noticed(self, world: World) -> None:
+        slow = {**self.SLOW_HOST, "step_idle_us": 30, "warmup": 2}
+        result = world(**slow, longer_at=1, longer=1.5)
+        assert 0.93 * result["share"] <= result["claimed"] < result["share"] * 1.16
+
+    def test_gaps_that_leave_the_gpu_fed_do_not_keep_a_batch_open(self, world: World) -> None:
+        result = world(ahead=64, step=1, kernel_us=200, warmup=1)
+        assert 0.15 < result["records"] / result["wall_ms"] < 0.25
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+
+    def test_a_queue_of_any_depth_is_measured_with_a_bounded_number_of_events(self, world: World) -> None:
+        result = world(ahead=1000, step=1, kernel_us=6000, seconds=30)
+        assert result["events"] < 300
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+        assert result["counted"] == result["launches"]
+
+    def test_a_limit_that_begins_to_bind_does_so_at_once(self, world: World) -> None:
+        both = world(**{**self.FED, "warmup": 0, "seconds": 4}, relimit_at=2, relimit=3000)
+        assert both["share"] == pytest.approx((1 + 0.30) / 2, abs=0.01)
+
+
+class TestSlowHosts:
+    """Kernels of 2 us, a host that needs longer for each: as PyTorch with small models."""
+
+    STEPS: ClassVar[dict[str, float]] = {
+        "kernel_us": 2.2,
+        "functions": 12,
+        "think_us": 5,
+        "seconds": 5,
+        "warmup": 1,
+    }
+    INFERENCE: ClassVar[dict[str, float]] = {**STEPS, "step": 72, "ahead": 0, "step_idle_us": 20}
+    TRAINING: ClassVar[dict[str, float]] = {**STEPS, "step": 1000, "ahead": 8}
+
+    @pytest.mark.parametrize("load", [INFERENCE, TRAINING], ids=["inference", "training"])
+    @pytest.mark.parametrize("pauses", [{"think_us": 12}, {"pause_every": 5, "pause_us": 60}], ids=str)
+    @pytest.mark.parametrize("drift_ppm", [-20, 0, 20])
+    def test_are_charged_for_kernels_and_not_for_launches_and_keep_their_pace(
+        self, world: World, load: dict[str, float], pauses: dict[str, float], drift_ppm: int
+    ) -> None:
+        """A kernel and the change to it take 4 us of the card's own utilisation; the host takes 15 to 22."""
+        settings = {**load, **pauses, "mark_us": 3.9, "gap_us": 1.8, "drift_ppm": drift_ppm}
+        free, held = world(**settings), world(**settings, limit=3000)
+        assert free["share"] <= held["claimed"] <= 2.1 * free["share"]
+        assert held["launches"] > 0.99 * free["launches"]
+
+    def test_pay_for_few_timing_events(self, world: World) -> None:
+        result = world(**self.INFERENCE, pause_every=5, pause_us=60, mark_us=3.9, gap_us=1.8)
+        assert result["records"] / result["launches"] < 0.05
+
+    @pytest.mark.parametrize("drift_ppm", [-20, 0, 20])
+    @pytest.mark.parametrize("warmup", [4, 4.003, 7.1])
+    @pytest.mark.parametrize("limit", [3000, 10_000])
+    def test_estimates_that_have_become_the_pace_of_launches_come_down(
+        self, world: World, limit: int, warmup: float, drift_ppm: int
+    ) -> None:
+        """Launches of 15 us, as a program that is just starting may have: its first times hold them."""
+        slow = {**self.INFERENCE, "think_us": 0, "host_us": 15, "mark_us": 3.9, "gap_us": 1.8}
+        result = world(**{**slow, "warmup": warmup}, limit=limit, drift_ppm=drift_ppm)
+        assert 0.75 * result["share"] < result["claimed"] < 1.35 * result["share"]
+        assert result["share"] > 0.14
+
+    @pytest.mark.parametrize("pauses", [{}, {"pause_every": 20, "pause_us": 70}], ids=str)
+    @pytest.mark.parametrize("think_us", [24, 29, 40])
+    def test_a_function_on_small_and_large_grids_is_charged_for_each(
+        self, world: World, think_us: int, pauses: dict[str, float]
+    ) -> None:
+        """The host is hardly slower than the GPU, so most is charged as estimated."""
+        two = {"kernel_us": 6, "second_us": 60, "second_grid": 16, "functions": 20, "host_us": 5}
+        steps = {"step": 400, "ahead": 2, "think_us": think_us, "mark_us": 3.9, "gap_us": 1.8, "warmup": 2}
+        result = world(**two, **steps, **pauses, limit=3000)
+        assert 0.23 < result["smooth"] < 0.302
+
+    def test_a_pause_before_a_wait_is_no_work(self, world: World) -> None:
+        result = world(limit=3000, kernel_us=44, queue=0, pause_every=20, pause_us=20_000, mark_us=3.9)
+        assert result["claimed"] == pytest.approx(result["share"], rel=0.1)
+        assert result["throttled"] == 0
+
+    def test_one_whose_kernels_become_long_is_held(self, world: World) -> None:
+        result = world(**self.INFERENCE, limit=3000, longer_at=0.5, longer=100)
+        assert result["share"] == pytest.approx(0.30, abs=0.01)
