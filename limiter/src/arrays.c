@@ -1,12 +1,12 @@
 /*
  * CUDA arrays and mipmapped arrays, whose storage has no address that a program ever sees.
  *
- * Over 1 MiB an array takes whole pages, as a buffer does. Smaller ones are packed by the driver, and which share a
- * page cannot be told from the handle: a page is reserved before the call, and the card's own free memory is read
- * before and after it to see whether it took one; the same when it is destroyed. Where somebody else takes or frees
- * memory in that moment, it stays charged; but never more than a page for each small array that lives. Only if he
- * frees just one page while one is taken, too little is charged, until the agent sees it. Where a format's layout is
- * not known (array_size.h), the largest that it can be is the bound and the reading decides.
+ * Over 2 MiB an array takes whole pages. Smaller ones are packed by the driver, and which share a page cannot be told
+ * from the handle: a page is reserved before the call, and the card's own free memory is read before and after it to
+ * see whether it took one; the same when it is destroyed. Where somebody else takes or frees memory in that moment,
+ * it stays charged; but never more than a page for each small array that lives. Only if he frees just one page while
+ * one is taken, too little is charged, until the agent sees it. Where a format's layout is not known (array_size.h),
+ * the largest that it can be is the bound and the reading decides.
  *
  * A level of a mipmapped array is a view and costs nothing. Sparse and deferred arrays hold nothing; what is mapped
  * into them is physical memory, charged where it is made (vmm.c).
@@ -49,7 +49,7 @@ static struct storage storage_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned 
     if (!shape || (shape->Flags & HOLDS_NOTHING))
         return storage;
     struct weir_array_size size = weir_array_size(shape, levels);
-    storage.packed = size.most <= WEIR_PACKED_MAX;
+    storage.packed = size.most <= WEIR_BLOCK;
     storage.most = weir_footprint(size.most);
     storage.least = storage.packed ? 0 : weir_footprint(size.least);
     return storage;
@@ -89,7 +89,7 @@ static CUresult settle(CUresult result, const struct storage *storage, const voi
     weir_give_back(device, WEIR_KIND_BUFFER, storage->most - charged);
     if (result != CUDA_SUCCESS || !storage->most)
         return result;
-    struct weir_object object = {.size = storage->packed ? WEIR_PACKED_MAX : storage->most,
+    struct weir_object object = {.size = storage->most,
                                  .charged = charged,
                                  .context = weir_current_context(),
                                  .device = (int16_t)device,
@@ -116,7 +116,7 @@ static void unpack(int device, bool freed)
 
 void weir_array_gone(const struct weir_object *object, bool freed)
 {
-    if (object->size <= WEIR_PACKED_MAX)
+    if (object->size <= WEIR_BLOCK)
         unpack(object->device, freed);
     else
         weir_give_back(object->device, WEIR_KIND_BUFFER, object->charged);
@@ -164,7 +164,7 @@ CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
     {                                                                                                        \
         struct weir_object object;                                                                           \
         bool known = !weir_inside && weir_object_take(WEIR_TAG_ARRAY, (uintptr_t)array, &object);            \
-        uint64_t before = known && object.size <= WEIR_PACKED_MAX ? card_free() : 0;                         \
+        uint64_t before = known && object.size <= WEIR_BLOCK ? card_free() : 0;                         \
         CUresult result = WEIR_CALL(symbol, array);                                                          \
         if (!weir_inside && result == CUDA_SUCCESS)                                                          \
             weir_tiles_gone(array);                                                                          \

@@ -21,7 +21,7 @@ static CUresult allocate(const char *function, enum sim_use use, enum sim_memory
     if (result)
         return result;
     sim_memory_lock();
-    result = sim_buffer_create(context, use, kind, size, false, &made);
+    result = sim_buffer_create(context, use, kind, size, SIM_ANYWHERE, &made);
     if (!result) {
         made->flags = flags;
         *pointer = made->base;

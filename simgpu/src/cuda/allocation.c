@@ -61,10 +61,10 @@ bool sim_allocation_none_in(uint64_t base, uint64_t size)
 }
 
 CUresult sim_buffer_create(struct sim_context *context, enum sim_use use, enum sim_memory_kind kind,
-                           uint64_t size, bool low, struct sim_allocation **made)
+                           uint64_t size, enum sim_shelf shelf, struct sim_allocation **made)
 {
     struct sim_allocation fields = {.size = size, .use = use, .context = context, .device = context->device};
-    CUresult result = sim_extent_take(context, kind, size, low, &fields.extent);
+    CUresult result = sim_extent_take(context, kind, size, shelf, &fields.extent);
     if (result)
         return result;
     fields.base = fields.extent.base;

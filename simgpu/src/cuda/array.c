@@ -1,9 +1,9 @@
 /*
  * CUDA arrays: 1D, 2D, 3D, layered, cube maps.
  *
- * An array takes what its layout takes (array_layout.c), charged as cuMemAlloc charges the same number of bytes, in
- * blocks that hold no buffers.
- * What it does not do: sparse arrays (sparse.c), deferred mapping, textures.
+ * An array takes what its layout takes (array_layout.c), out of blocks that hold only arrays of texels as large as its
+ * own. A deferred one holds nothing: it can be asked what it needs, and no more.
+ * What it does not do: sparse arrays (sparse.c), memory mapped into deferred ones, textures.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 #define KNOWN_FLAGS                                                                                           \
     (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER |  \
-     CUDA_ARRAY3D_COLOR_ATTACHMENT)
+     CUDA_ARRAY3D_COLOR_ATTACHMENT | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
 static size_t element_size(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 {
@@ -39,11 +39,11 @@ static size_t element_size(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 
 bool sim_array_solid(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 {
-    return descriptor->Depth > 1 && !(descriptor->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP));
+    return descriptor->Depth && !(descriptor->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP));
 }
 
 /* Fills in sizes; INVALID_VALUE where it describes nothing. The largest extents keep the product in 64 bits. */
-CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, bool solid, struct sim_array *array)
+CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_array *array)
 {
     size_t element = element_size(descriptor);
     size_t rows = descriptor->Height ? descriptor->Height : 1;
@@ -52,7 +52,7 @@ CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, bool soli
     if (!element || !width || width > 1u << 28 || rows > 1u << 18 || layers > 1u << 13)
         return CUDA_ERROR_INVALID_VALUE;
     if (descriptor->Flags & ~(unsigned)KNOWN_FLAGS)
-        return SIM_UNSIMULATED("an array that is deferred or of video, or a sparse mipmapped one");
+        return SIM_UNSIMULATED("an array of video, or a sparse mipmapped one");
     bool cube = descriptor->Flags & CUDA_ARRAY3D_CUBEMAP;
     if (cube && (width != descriptor->Height || layers % 6))
         return CUDA_ERROR_INVALID_VALUE;
@@ -60,7 +60,7 @@ CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, bool soli
     array->descriptor = *descriptor;
     array->row = width * element;
     array->layers = layers;
-    sim_array_lay_out(array, solid);
+    sim_array_lay_out(array);
     return CUDA_SUCCESS;
 }
 
@@ -72,18 +72,26 @@ CUresult sim_array_resolve(CUarray handle, struct sim_array **array)
     return CUDA_SUCCESS;
 }
 
-/* Take `size` bytes from the card for `whole`. */
-CUresult sim_array_store(struct sim_context *context, struct sim_array *whole, uint64_t size)
+static enum sim_shelf shelf_of(const struct sim_array *whole)
+{
+    return SIM_TEXELS + (enum sim_shelf)__builtin_ctzl(element_size(&whole->descriptor));
+}
+
+/* Take whole->size bytes from the card, if the array is not a deferred one. */
+CUresult sim_array_store(struct sim_context *context, struct sim_array *whole)
 {
     struct sim_allocation *made;
+    whole->device = context->device;
+    whole->whole = whole;
+    if (whole->descriptor.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING)
+        return CUDA_SUCCESS;
     sim_memory_lock();
-    CUresult result = sim_buffer_create(context, SIM_USE_ARRAY, SIM_MEMORY_ARRAY, size, false, &made);
+    CUresult result =
+        sim_buffer_create(context, SIM_USE_ARRAY, SIM_MEMORY_ARRAY, whole->size, shelf_of(whole), &made);
     if (!result) {
         made->owner = whole;
         whole->allocation = made;
         whole->base = made->base;
-        whole->device = context->device;
-        whole->whole = whole;
     }
     sim_memory_unlock();
     return result;
@@ -95,7 +103,7 @@ CUresult sim_array_unstore(struct sim_array *whole)
     sim_memory_lock();
     if (whole->allocation)
         sim_buffer_destroy(whole->allocation);
-    else
+    else if (!(whole->descriptor.Flags & CUDA_ARRAY3D_DEFERRED_MAPPING))
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     sim_memory_unlock();
     whole->magic = 0;
@@ -120,9 +128,9 @@ static CUresult create(const char *function, CUarray *handle, const CUDA_ARRAY3D
     struct sim_array *array = calloc(1, sizeof *array);
     if (!array)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_array_describe(descriptor, sim_array_solid(descriptor), array);
+    result = sim_array_describe(descriptor, array);
     if (!result)
-        result = sim_array_store(context, array, array->size);
+        result = sim_array_store(context, array);
     if (result)
         free(array);
     else
@@ -190,33 +198,4 @@ CUresult cuArrayDestroy(CUarray hArray)
     if (!result)
         result = sim_context_drain(context);
     return result ? result : sim_array_unstore(array);
-}
-
-/* What it was charged for: there are no deferred arrays yet to ask this for. */
-static CUresult requirements(const char *function, CUDA_ARRAY_MEMORY_REQUIREMENTS *told, CUdevice ordinal,
-                             const struct sim_array *whole, unsigned magic)
-{
-    uint32_t device;
-    CUresult result = sim_enter(function);
-    if (!result)
-        result = sim_device_resolve(ordinal, &device);
-    if (!result && (!whole || whole->magic != magic || whole->whole != whole || !whole->allocation))
-        result = CUDA_ERROR_INVALID_HANDLE;
-    if (!result && !told)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (!result)
-        *told = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = whole->allocation->size, .alignment = SIM_UNIT};
-    return result;
-}
-
-CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array,
-                                      CUdevice device)
-{
-    return requirements(__func__, memoryRequirements, device, (struct sim_array *)array, SIM_ARRAY_MAGIC);
-}
-
-CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements,
-                                               CUmipmappedArray mipmap, CUdevice device)
-{
-    return requirements(__func__, memoryRequirements, device, (struct sim_array *)mipmap, SIM_MIPMAP_MAGIC);
 }

@@ -1,9 +1,9 @@
 /*
  * Card memory as the driver hands it out: up to model.packed_bytes packed into blocks, more in whole blocks.
  *
- * A block belongs to one context and one kind, and goes back to the card when its last part is freed. Inside
- * it a bitmap with a bit for every 512 bytes says what is taken. Measured on the H200: 64 x 512 B takes
- * 2 MiB, 64 x 1 MiB takes 64 MiB, 64 x (1 MiB + 1 B) takes 128 MiB. What it does not do: record addresses.
+ * A block belongs to one context, one kind and one shelf, and goes back to the card when its last part is freed. Inside
+ * it a bitmap with a bit for every 512 bytes says what is taken. Measured on the H200: 64 x 512 B takes 2 MiB, 64 x
+ * 1 MiB takes 64 MiB, 64 x (1 MiB + 1 B) takes 128 MiB; arrays up to a whole block go where there is room. What it does not do: record addresses.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct sim_block {
     uint64_t base;
     struct sim_context *context;
     enum sim_memory_kind kind;
-    bool low;
+    enum sim_shelf shelf;
     unsigned units, used;
     int shared_fd; /* -1: its bytes are private */
     struct sim_block *next;
@@ -40,13 +40,13 @@ CUresult sim_card_take(uint32_t device, enum sim_memory_kind kind, uint64_t byte
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult charged_range(struct sim_context *context, enum sim_memory_kind kind, uint64_t size, bool low,
-                              uint64_t *base)
+static CUresult charged_range(struct sim_context *context, enum sim_memory_kind kind, uint64_t size,
+                              enum sim_shelf shelf, uint64_t *base)
 {
     CUresult result = sim_card_take(context->device, kind, size);
     if (result)
         return result;
-    *base = sim_arena_take(size, sim_hardware->block_bytes, low);
+    *base = sim_arena_take(size, sim_hardware->block_bytes, shelf == SIM_LOW);
     if (*base)
         return CUDA_SUCCESS;
     sim_memory_give(context->device, kind, size);
@@ -85,21 +85,21 @@ static unsigned first_fit(const struct sim_block *block, unsigned count)
     return block->units;
 }
 
-static CUresult block_create(struct sim_context *context, enum sim_memory_kind kind, bool low,
-                             struct sim_block **made)
+static CUresult block_create(struct sim_context *context, enum sim_memory_kind kind,
+                             enum sim_shelf shelf, struct sim_block **made)
 {
     unsigned units = (unsigned)(sim_hardware->block_bytes / SIM_UNIT);
     struct sim_block *block = calloc(1, sizeof *block + units / 64 * sizeof(uint64_t));
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = charged_range(context, kind, sim_hardware->block_bytes, low, &block->base);
+    CUresult result = charged_range(context, kind, sim_hardware->block_bytes, shelf, &block->base);
     if (result) {
         free(block);
         return result;
     }
     block->context = context;
     block->kind = kind;
-    block->low = low;
+    block->shelf = shelf;
     block->units = units;
     block->shared_fd = -1;
     block->next = blocks;
@@ -120,19 +120,19 @@ static void block_destroy(struct sim_block *block)
     free(block);
 }
 
-static CUresult take_packed(uint64_t size, bool low, struct sim_extent *extent)
+static CUresult take_packed(uint64_t size, enum sim_shelf shelf, struct sim_extent *extent)
 {
     unsigned count = (unsigned)(round_up(size, SIM_UNIT) / SIM_UNIT);
     struct sim_block *block = blocks;
     unsigned first = 0;
     for (; block; block = block->next) {
-        if (block->context != extent->context || block->kind != extent->kind || block->low != low)
+        if (block->context != extent->context || block->kind != extent->kind || block->shelf != shelf)
             continue;
         if ((first = first_fit(block, count)) < block->units)
             break;
     }
     if (!block) {
-        CUresult result = block_create(extent->context, extent->kind, low, &block);
+        CUresult result = block_create(extent->context, extent->kind, shelf, &block);
         if (result)
             return result;
         first = 0;
@@ -145,16 +145,16 @@ static CUresult take_packed(uint64_t size, bool low, struct sim_extent *extent)
 
 /* ---- extents ---- */
 
-CUresult sim_extent_take(struct sim_context *context, enum sim_memory_kind kind, uint64_t size, bool low,
-                         struct sim_extent *extent)
+CUresult sim_extent_take(struct sim_context *context, enum sim_memory_kind kind, uint64_t size,
+                         enum sim_shelf shelf, struct sim_extent *extent)
 {
     *extent = (struct sim_extent){.size = size, .context = context, .kind = kind, .shared_fd = -1};
-    if (size <= sim_hardware->packed_bytes)
-        return take_packed(size, low, extent);
+    if (size <= (kind == SIM_MEMORY_ARRAY ? sim_hardware->block_bytes : sim_hardware->packed_bytes))
+        return take_packed(size, shelf, extent);
     if (size > sim_hardware->total_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     extent->charged = round_up(size, sim_hardware->block_bytes);
-    return charged_range(context, kind, extent->charged, low, &extent->base);
+    return charged_range(context, kind, extent->charged, shelf, &extent->base);
 }
 
 void sim_extent_give(struct sim_extent *extent)

@@ -18,7 +18,7 @@ static CUresult allocate_low(const char *function, CUdeviceptr_v1 *pointer, uint
     if (result)
         return result;
     sim_memory_lock();
-    result = sim_buffer_create(context, SIM_USE_DEVICE, SIM_MEMORY_BUFFER, size, true, &made);
+    result = sim_buffer_create(context, SIM_USE_DEVICE, SIM_MEMORY_BUFFER, size, SIM_LOW, &made);
     if (!result)
         *pointer = (CUdeviceptr_v1)made->base;
     sim_memory_unlock();

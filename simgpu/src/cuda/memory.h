@@ -68,8 +68,14 @@ struct sim_extent { /* memory of a card: whole blocks of its own, or part of a s
     int shared_fd;           /* the file its bytes were moved to; -1: none, or the block's */
 };
 
-CUresult sim_extent_take(struct sim_context *context, enum sim_memory_kind kind, uint64_t size, bool low,
-                         struct sim_extent *extent);
+enum sim_shelf { /* what may lie in one block */
+    SIM_ANYWHERE,
+    SIM_LOW,   /* below 4 GiB */
+    SIM_TEXELS /* and on: of arrays, by the log2 of a texel's bytes */
+};
+
+CUresult sim_extent_take(struct sim_context *context, enum sim_memory_kind kind, uint64_t size,
+                         enum sim_shelf shelf, struct sim_extent *extent);
 void sim_extent_give(struct sim_extent *extent);
 /* Put its bytes into a file, so that another process can map them: which, where they begin there, its size. */
 CUresult sim_extent_share(struct sim_extent *extent, int *fd, uint64_t *offset, uint64_t *size);
@@ -123,7 +129,7 @@ bool sim_allocation_none_in(uint64_t base, uint64_t size); /* [base, base + size
 
 /* Take memory of a context's card and record it: what cuMemAlloc does, and storage for module globals. */
 CUresult sim_buffer_create(struct sim_context *context, enum sim_use use, enum sim_memory_kind kind,
-                           uint64_t size, bool low, struct sim_allocation **made);
+                           uint64_t size, enum sim_shelf shelf, struct sim_allocation **made);
 void sim_buffer_destroy(struct sim_allocation *allocation);
 
 void sim_host_destroy(struct sim_allocation *allocation); /* page-locked memory (host_memory.c) */
@@ -158,6 +164,7 @@ struct sim_array {
     uint64_t row;          /* bytes of the texels of one */
     uint64_t pitch, slice; /* bytes from row to row, from layer or plane to the next */
     uint64_t layers;       /* planes: depth, or layers */
+    uint64_t stack;        /* bytes of a stack of GOBs */
     uint64_t size;         /* of all, padded */
     struct sim_array *whole;           /* itself, or the mipmapped array it is a level of */
     struct sim_allocation *allocation; /* the whole's storage; NULL once its context has ended */
@@ -167,11 +174,12 @@ enum { SIM_ARRAY_MAGIC = 0x41525231, SIM_MIPMAP_MAGIC, SIM_POOL_MAGIC, SIM_HANDL
 
 CUresult sim_array_resolve(CUarray handle, struct sim_array **array);
 bool sim_array_solid(const CUDA_ARRAY3D_DESCRIPTOR *descriptor); /* of three dimensions, not layered */
-/* Fills in sizes. `solid`: as that of its base level, for a level of a mipmapped array. */
-CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, bool solid, struct sim_array *array);
-void sim_array_lay_out(struct sim_array *array, bool solid); /* pitch, slice and size, of row and extents */
-/* Take so many bytes from the card for `whole`, an array or a mipmapped one; give them back and free it. */
-CUresult sim_array_store(struct sim_context *context, struct sim_array *whole, uint64_t size);
+CUresult sim_array_describe(const CUDA_ARRAY3D_DESCRIPTOR *descriptor, struct sim_array *array); /* fills in sizes */
+void sim_array_lay_out(struct sim_array *array); /* pitch, slice, stack and size, of row and extents */
+/* Where each level begins, how far its layers are apart, and the size of the whole. */
+void sim_array_lay_out_levels(struct sim_array *whole, struct sim_array *levels, unsigned count);
+/* Take from the card what `whole` needs, an array or a mipmapped one; give it back and free it. */
+CUresult sim_array_store(struct sim_context *context, struct sim_array *whole);
 CUresult sim_array_unstore(struct sim_array *whole);
 
 /* ---- copies (copy.c, copy_call.c) ---- */

@@ -23,7 +23,7 @@ static size_t halved(size_t extent, unsigned level)
 static unsigned possible_levels(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 {
     size_t largest = descriptor->Width > descriptor->Height ? descriptor->Width : descriptor->Height;
-    if (!(descriptor->Flags & CUDA_ARRAY3D_LAYERED) && descriptor->Depth > largest)
+    if (sim_array_solid(descriptor) && descriptor->Depth > largest)
         largest = descriptor->Depth;
     unsigned levels = 1;
     while (levels < 32 && largest >> levels)
@@ -31,22 +31,19 @@ static unsigned possible_levels(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
     return levels;
 }
 
-static CUresult describe_levels(struct mipmap *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *descriptor,
-                                uint64_t *size)
+static CUresult describe_levels(struct mipmap *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 {
     bool layered = descriptor->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-    *size = 0;
     for (unsigned i = 0; i < mipmap->count; i++) {
         CUDA_ARRAY3D_DESCRIPTOR level = *descriptor;
         level.Width = halved(descriptor->Width, i);
         level.Height = halved(descriptor->Height, i);
         level.Depth = layered ? descriptor->Depth : halved(descriptor->Depth, i);
-        CUresult result = sim_array_describe(&level, sim_array_solid(descriptor), &mipmap->levels[i]);
+        CUresult result = sim_array_describe(&level, &mipmap->levels[i]);
         if (result)
             return result;
-        mipmap->levels[i].base = *size; /* from the storage's start, until that is known */
-        *size += mipmap->levels[i].size;
     }
+    sim_array_lay_out_levels(&mipmap->whole, mipmap->levels, mipmap->count);
     return CUDA_SUCCESS;
 }
 
@@ -64,7 +61,6 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
                                 unsigned int numMipmapLevels)
 {
     struct sim_context *context;
-    uint64_t size;
     CUresult result = sim_enter_context(__func__, &context);
     if (!result && (!pHandle || !pMipmappedArrayDesc))
         result = CUDA_ERROR_INVALID_VALUE;
@@ -78,10 +74,11 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
     if (!mipmap)
         return CUDA_ERROR_OUT_OF_MEMORY;
     mipmap->whole.magic = SIM_MIPMAP_MAGIC;
+    mipmap->whole.descriptor = *pMipmappedArrayDesc;
     mipmap->count = count;
-    result = describe_levels(mipmap, pMipmappedArrayDesc, &size);
+    result = describe_levels(mipmap, pMipmappedArrayDesc);
     if (!result)
-        result = sim_array_store(context, &mipmap->whole, size);
+        result = sim_array_store(context, &mipmap->whole);
     if (result) {
         free(mipmap);
         return result;

@@ -60,7 +60,8 @@ CUresult sim_image_place(struct sim_image *image, struct sim_context *context)
     sim_memory_lock();
     if (!image->storage)
         result = sim_buffer_create(context, SIM_USE_GLOBAL, SIM_MEMORY_MODULE,
-                                   round_up(image->stored, sim_hardware->block_bytes), false, &image->storage);
+                                   round_up(image->stored, sim_hardware->block_bytes), SIM_ANYWHERE,
+                                   &image->storage);
     if (!result)
         image->storage->owner = image;
     sim_memory_unlock();
