@@ -26,13 +26,13 @@ static int device_at(CUdeviceptr pointer)
 
 /* ---- giving ---- */
 
-/* The number under which a buffer is shared; it is in `refs` of its entry. */
+/* The number under which a buffer is shared. */
 static uint32_t number_of(struct weir_object *buffer)
 {
-    uint32_t number = atomic_load(&buffer->refs);
+    uint32_t number = atomic_load(&buffer->number);
     if (!number) {
         uint32_t fresh = (uint32_t)weir_physical_number();
-        number = atomic_compare_exchange_strong(&buffer->refs, &number, fresh) ? fresh : number;
+        number = atomic_compare_exchange_strong(&buffer->number, &number, fresh) ? fresh : number;
     }
     return number;
 }

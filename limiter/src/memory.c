@@ -131,7 +131,7 @@ bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum w
 
 void weir_pointer_freed(enum weir_tag tag, uint64_t pointer, const struct weir_object *object)
 {
-    uint32_t number = tag == WEIR_TAG_POINTER ? atomic_load(&object->refs) : 0;
+    uint32_t number = tag == WEIR_TAG_POINTER ? atomic_load(&object->number) : 0;
     if (number) { /* siblings may have it open still */
         weir_physical_retire(number, pointer, object);
         return;

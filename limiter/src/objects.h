@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 enum weir_tag {            /* what a name is; part of the key */
-    WEIR_TAG_POINTER = 1,  /* of cuMemAlloc and its kin; refs: the number under which it is shared, or 0 */
+    WEIR_TAG_POINTER = 1,  /* of cuMemAlloc and its kin */
     WEIR_TAG_POOL_POINTER, /* stream-ordered; link: the pool */
     WEIR_TAG_HANDLE,       /* cuMemCreate's; link: the physical memory's number */
-    WEIR_TAG_PHYSICAL,     /* by number: memory that handles and mappings share */
+    WEIR_TAG_PHYSICAL,     /* by number: memory that handles and mappings share, this process's or a sibling's */
     WEIR_TAG_MAPPING,      /* by address; link: the physical memory's number */
     WEIR_TAG_CONTEXT,      /* created by the program; refs: its users (contexts.c) */
     WEIR_TAG_ARRAY,        /* or mipmapped array; link unused */
@@ -33,13 +33,34 @@ enum weir_tag {            /* what a name is; part of the key */
 };
 
 struct weir_object {
-    uint64_t size;         /* bytes as asked for, or the length of a mapping */
-    uint64_t charged;      /* bytes the ledger holds for it */
-    uint64_t link;
-    void *context;         /* in which it was made: goes when that goes */
-    _Atomic uint32_t refs;
-    int16_t device;        /* the slice's index, or negative: charged to nobody */
-    uint16_t kind;         /* enum weir_kind */
+    union {
+        uint64_t size;         /* bytes as asked for, or the length of a mapping */
+        uint64_t lent;         /* SHARE: bytes */
+        uint64_t label_length; /* PHYSICAL of a sibling, … */
+    };
+    union {
+        uint64_t charged; /* bytes the ledger holds for it */
+        int64_t probe;    /* SHARE: a descriptor that sees its label; -1: none can be had */
+    };
+    union {
+        uint64_t link;
+        uint64_t probed_file; /* SHARE: on which its label is */
+        uint64_t label_start; /* … the label that it came with */
+        uint64_t pointer;     /* PHYSICAL of a buffer */
+    };
+    union {
+        void *context; /* in which it was made: goes when that goes */
+        void *lock;    /* SHARE: by which its handle is found; PHYSICAL of a sibling: of its guest; or NULL */
+    };
+    union {
+        _Atomic uint32_t refs;
+        _Atomic uint32_t number; /* POINTER: under which it is shared, or 0 */
+    };
+    int16_t device; /* the slice's index, or negative: charged to nobody */
+    union {
+        uint16_t kind;     /* enum weir_kind */
+        uint16_t is_bytes; /* SHARE: its handle is no descriptor, so it keeps nothing */
+    };
 };
 
 /* False: no memory to remember it. */

@@ -14,7 +14,7 @@
 
 #define LINGERING 1024
 #define DEAD UINT32_C(0x80000000) /* in refs: it is being given back, and nobody may hold it again */
-#define NO_PROBE UINT64_MAX
+#define NO_PROBE (-1)
 
 static _Atomic uint64_t last_number;
 static _Atomic uint64_t lingering[LINGERING]; /* numbers; 0: free */
@@ -66,28 +66,27 @@ static bool begin(uint64_t number, const struct weir_object *physical, const str
 bool weir_physical_share(uint64_t number, const struct weir_object *physical, int fd)
 {
     const struct weir_slice *slice = weir_slice();
-    struct weir_object share = {.size = physical->charged, .charged = NO_PROBE, .device = physical->device};
+    struct weir_object share = {.lent = physical->charged, .probe = NO_PROBE, .device = physical->device};
     struct weir_label label;
     bool named = weir_label_make(slice, number, physical->charged, &label) && weir_label_put(fd, label);
     if (weir_object_find(WEIR_TAG_SHARE, number))
         return named;
-    int probe = named ? weir_label_probe(fd, &share.link) : -1;
-    if (probe >= 0)
-        share.charged = (uint64_t)probe;
-    return begin(number, physical, &share) && probe >= 0;
+    if (named)
+        share.probe = weir_label_probe(fd, &share.probed_file);
+    return begin(number, physical, &share) && share.probe != NO_PROBE;
 }
 
 bool weir_physical_name(uint64_t number, const struct weir_object *physical, const void *handle, size_t size)
 {
-    struct weir_object share = {.size = physical->charged, .device = physical->device, .kind = 1};
+    struct weir_object share = {.lent = physical->charged, .device = physical->device, .is_bytes = 1};
     if (weir_object_find(WEIR_TAG_SHARE, number))
         return true;
     if (!begin(number, physical, &share))
         return false;
     struct weir_object *kept = weir_object_find(WEIR_TAG_SHARE, number);
     if (kept)
-        kept->context = weir_lock_name(weir_slice(), handle, size, (uint32_t)number);
-    return kept && kept->context;
+        kept->lock = weir_lock_name(weir_slice(), handle, size, (uint32_t)number);
+    return kept && kept->lock;
 }
 
 static bool is_held_elsewhere(uint64_t number)
@@ -99,10 +98,10 @@ static bool is_held_elsewhere(uint64_t number)
         return false;
     if (weir_share_is_held(slice, (uint32_t)number))
         return true;
-    if (share->kind) /* a handle of bytes keeps nothing */
+    if (share->is_bytes)
         return false;
-    return share->charged == NO_PROBE || !weir_label_make(slice, number, share->size, &label) ||
-           weir_label_is_open((int)share->charged, share->link, label);
+    return share->probe == NO_PROBE || !weir_label_make(slice, number, share->lent, &label) ||
+           weir_label_is_open((int)share->probe, share->probed_file, label);
 }
 
 static void end_share(uint64_t number)
@@ -110,10 +109,10 @@ static void end_share(uint64_t number)
     struct weir_object share;
     if (!weir_object_take(WEIR_TAG_SHARE, number, &share))
         return;
-    weir_lend(weir_slice(), share.device, -(int64_t)share.size);
-    weir_unlock_share(share.context);
-    if (!share.kind && share.charged != NO_PROBE)
-        weir_label_close((int)share.charged);
+    weir_lend(weir_slice(), share.device, -(int64_t)share.lent);
+    weir_unlock_share(share.lock);
+    if (!share.is_bytes)
+        weir_label_close((int)share.probe);
 }
 
 /* ---- given back ---- */
@@ -128,11 +127,11 @@ static void give_back(uint64_t number)
         return;
     end_share(number);
     if (object.kind == WEIR_KIND_BUFFER) {
-        atomic_store(&object.refs, 0); /* its number */
-        weir_pointer_freed(WEIR_TAG_POINTER, object.link, &object);
+        atomic_store(&object.number, 0);
+        weir_pointer_freed(WEIR_TAG_POINTER, object.pointer, &object);
         return;
     }
-    weir_unlock_share(object.context);
+    weir_unlock_share(object.lock);
     weir_count_free(object.device);
     weir_give_back(object.device, (enum weir_kind)object.kind, object.charged);
 }
@@ -164,7 +163,7 @@ void weir_physical_drop(uint64_t number)
 void weir_physical_retire(uint64_t number, uint64_t pointer, const struct weir_object *buffer)
 {
     struct weir_object physical = *buffer;
-    physical.link = pointer;
+    physical.pointer = pointer;
     if (weir_physical_put(number, &physical))
         weir_physical_drop(number);
 }

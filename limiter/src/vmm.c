@@ -94,7 +94,7 @@ static uint64_t cost_of(uint64_t number, size_t size, int *device)
 {
     struct weir_object *physical = weir_object_find(WEIR_TAG_PHYSICAL, number);
     *device = physical ? physical->device : WEIR_NO_DEVICE;
-    return physical && !physical->charged && !physical->context ? weir_footprint(size) : 0;
+    return physical && !physical->charged && !physical->lock ? weir_footprint(size) : 0;
 }
 
 CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,

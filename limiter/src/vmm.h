@@ -10,8 +10,8 @@
 /* The slice's device that memory lies on; the host's is nobody's. */
 int weir_vmm_device(const CUmemAllocationProp *properties);
 /*
- * New memory with its first handle. Of a sibling's, `context` is the lock that says so, `link` and `size` its label.
- * Where neither that nor `charged` is set, each mapping is charged instead.
+ * New memory with its first handle. Where neither `charged` nor the `lock` of a sibling's is set, each mapping is
+ * charged instead.
  */
 void weir_vmm_add(CUmemGenericAllocationHandle handle, const struct weir_object *physical);
 /* A handle, or one reference of it more, for memory that is held. */

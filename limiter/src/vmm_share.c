@@ -20,8 +20,8 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
     uint64_t number = weir_vmm_number(handle);
     struct weir_object *physical = number ? weir_object_find(WEIR_TAG_PHYSICAL, number) : NULL;
     bool labelled = true;
-    if (physical && physical->context)
-        labelled = weir_label_put(fd, (struct weir_label){physical->link, physical->size});
+    if (physical && physical->lock)
+        labelled = weir_label_put(fd, (struct weir_label){physical->label_start, physical->label_length});
     else if (physical && physical->charged)
         labelled = weir_physical_share(number, physical, fd);
     if (!labelled && fd >= 0)
@@ -61,9 +61,9 @@ static bool describe(int fd, struct weir_object *physical, uint64_t *number)
     *number = label.start & UINT32_MAX;
     if (weir_label_share(slice, label, &share) && (int)share.slot == weir_slot(slice))
         return !weir_physical_hold(*number);
-    if ((physical->context = lock_label(slice, label))) {
-        physical->link = label.start;
-        physical->size = label.length;
+    if ((physical->lock = lock_label(slice, label))) {
+        physical->label_start = label.start;
+        physical->label_length = label.length;
         physical->charged = 0;
     }
     return true;
@@ -100,10 +100,10 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
     } else if (!foreign) {
         weir_physical_drop(number);
     } else if (result != CUDA_SUCCESS) {
-        weir_unlock_share(physical.context);
+        weir_unlock_share(physical.lock);
     } else if (!take(*handle, &physical)) {
         WEIR_ASK(cuMemRelease, *handle);
-        weir_unlock_share(physical.context);
+        weir_unlock_share(physical.lock);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return result;
