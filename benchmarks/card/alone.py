@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.card import curves
-from benchmarks.card.bench import START, Bench, LoadError
+from benchmarks.card.bench import Bench, LoadError
 from benchmarks.card.journal import Record
 from benchmarks.card.loads import ALL, Load, available
 from benchmarks.card.program import Program
@@ -102,7 +102,7 @@ def without_weir(bench: Bench, load: Load) -> None:
     """One load as it is on a card that nobody limits."""
     row = f"{load.name}/bare"
     if bench.bare and bench.wants("alone", row):
-        bench.afford(START + bench.settle + bench.seconds)
+        bench.afford(load.start + bench.settle + bench.seconds)
         with Program(bench, f"{load.name}-bare", load.command(), None) as program:
             program.await_line()
             bench.row("alone", row, lambda: one_row(bench, load, program, NO_LIMIT))
@@ -114,7 +114,7 @@ def in_slice(bench: Bench, load: Load) -> None:
     rows = {limit: row for limit, row in every.items() if bench.wants("alone", row)}
     if not rows:
         return
-    bench.afford(START + bench.settle + bench.seconds)
+    bench.afford(load.start + bench.settle + bench.seconds)
     with Program(bench, load.name, load.command(), min(rows)) as program:
         program.await_line()
         for limit, row in rows.items():

@@ -19,8 +19,6 @@ from benchmarks.card.journal import Journal, Record
 from weir.nvml import DriverNvml, Gpu
 from weir.roots import box_root
 
-START = 15.0  # seconds that a program may need until it works; counted for the budget
-
 
 class BudgetSpentError(Exception):
     """The next row would not end in time; everything finished is in the journal."""

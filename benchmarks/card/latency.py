@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.card.bench import START, Bench
+from benchmarks.card.bench import Bench
 from benchmarks.card.journal import Record
 from benchmarks.card.loads import BY_NAME
 from benchmarks.card.program import Program, weir
@@ -22,6 +22,7 @@ STEP = ["load", "--kernel-us", "100", "--graph", "16", "--wait", "--latency"]
 ARRIVALS = {"in a closed loop": ["--idle-ms", "8"], "at random": ["--every-ms", "32"]}
 SHARE, NEIGHBOUR = 30, 60
 FRAMES = (10, 20, 50)
+START = 4.0  # seconds of the neighbour's start and the step's
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ PLACES = (
     Place("no Weir, beside a neighbour", None, neighbour=True),
     *(Place("30 %, beside a neighbour at 60 %", SHARE, neighbour=True, frame=frame) for frame in FRAMES),
 )
+
+
+def row_name(arrivals: str, place: Place) -> str:
+    """As `at random/30 %, alone`."""
+    return f"{arrivals}/{place.name}" + (f"/{place.frame} ms" if place.frame else "")
 
 
 def one_row(bench: Bench, place: Place, arrivals: str) -> Record:
@@ -69,7 +75,5 @@ def run(bench: Bench) -> None:
         for place in PLACES:
             if place.cores is None and not bench.bare:
                 continue
-            row = f"{arrivals}/{place.name}" + (f"/{place.frame} ms" if place.frame else "")
-            bench.row(
-                "latency", row, partial(one_row, bench, place, arrivals), START + bench.settle + bench.seconds
-            )
+            measure = partial(one_row, bench, place, arrivals)
+            bench.row("latency", row_name(arrivals, place), measure, START + bench.settle + bench.seconds)

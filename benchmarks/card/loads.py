@@ -29,6 +29,11 @@ class Load:
     overlaps: bool = False  # its kernels run side by side, so their lengths add up to more than GPU time
 
     @property
+    def start(self) -> float:
+        """Seconds that it may need until it works; counted for the budget."""
+        return 12.0 if self.torch else 3.0
+
+    @property
     def counts(self) -> str:
         """The key of what it counts as its work."""
         return "steps" if self.torch else "kernels"

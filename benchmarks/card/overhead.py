@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.card import phases
-from benchmarks.card.bench import START, Bench
+from benchmarks.card.bench import Bench
 from benchmarks.card.journal import Record
 from benchmarks.card.loads import BY_NAME, available
 from benchmarks.card.program import Program, weir
@@ -87,7 +87,7 @@ def run(bench: Bench) -> None:
         if available(BY_NAME[load]):
             row = f"phases/{load}" + ("" if limit == phases.NOT_BINDING else f"/{limit}")
             measure = partial(phases.one_row, bench, load, limit, blocks)
-            bench.row("overhead", row, measure, START + phases.LASTING)
+            bench.row("overhead", row, measure, BY_NAME[load].start + phases.LASTING)
     once = min(2.0, bench.seconds / 4)
     for row, (title, arguments) in LAUNCHES.items():
         command = [weir(), "load", *arguments, "--warmup", "0.2", "--seconds", f"{once:g}"]

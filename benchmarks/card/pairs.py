@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.card.alone import figures
-from benchmarks.card.bench import START, Bench, LoadError
+from benchmarks.card.bench import Bench, LoadError
 from benchmarks.card.journal import Record
 from benchmarks.card.loads import BY_NAME, available
 from benchmarks.card.program import Program
@@ -34,6 +34,10 @@ class Mix:
     def name(self) -> str:
         """As `1ms+44us`."""
         return "+".join(self.loads)
+
+    def row(self, shares: Shares | None) -> str:
+        """The name of a row; `shares` None: without Weir."""
+        return f"{self.name}/{'+'.join(map(str, shares)) if shares else 'bare'}"
 
 
 MIXES = (
@@ -79,10 +83,10 @@ def one_row(bench: Bench, mix: Mix, programs: Sequence[Program], shares: Shares 
 
 def run_mix(bench: Bench, mix: Mix, shares: Sequence[Shares | None]) -> None:
     """One set of programs, its rows one after another."""
-    names = {one: f"{mix.name}/{'+'.join(map(str, one)) if one else 'bare'}" for one in shares}
+    names = {one: mix.row(one) for one in shares}
     if not any(bench.wants("pairs", name) for name in names.values()):
         return
-    bench.afford(START + bench.settle + bench.seconds)
+    bench.afford(max(BY_NAME[load].start for load in mix.loads) + bench.settle + bench.seconds)
     with ExitStack() as stack:
         now: Shares | None = shares[0]
         programs = []

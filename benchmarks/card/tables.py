@@ -12,8 +12,10 @@ from typing import Any
 
 from benchmarks.card import curves, verdict
 from benchmarks.card.journal import Journal, Record
+from benchmarks.card.latency import ARRIVALS, PLACES, row_name
 from benchmarks.card.loads import BY_NAME
 from benchmarks.card.memory import held
+from benchmarks.card.pairs import MIXES
 from benchmarks.card.phases import NOT_BINDING
 from benchmarks.card.picture import Series, draw
 from benchmarks.card.verdict import NO_LIMIT
@@ -32,6 +34,12 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
+
+
+def ordered(journal: Journal, part: str, names: list[str]) -> list[Record]:
+    """The rows of a part in this order, whenever they were measured; others at the end."""
+    places = {name: index for index, name in enumerate(names)}
+    return sorted(journal.of(part), key=lambda record: places.get(record["row"], len(places)))
 
 
 LABELS = {None: "no Weir", NO_LIMIT: "no limit"}
@@ -117,7 +125,7 @@ def work_beside(journal: Journal, record: Record) -> list[float | None]:
 def pairs(journal: Journal) -> str:
     """The table of loads side by side."""
     rows = []
-    for record in journal.of("pairs"):
+    for record in ordered(journal, "pairs", [mix.row(one) for mix in MIXES for one in (None, *mix.shares)]):
         asked = " + ".join(map(str, record["asked"])) if record["asked"] else "no Weir"
         total = None if None in record["given"] else sum(record["given"])
         aims = zip(record["each"], record["asked"] or (), strict=False)
@@ -189,7 +197,7 @@ def overhead(journal: Journal) -> str:
 def latency(journal: Journal) -> str:
     """How long a small inference step takes in a slice, alone and beside a neighbour."""
     rows = []
-    for record in journal.of("latency"):
+    for record in ordered(journal, "latency", [row_name(one, place) for one in ARRIVALS for place in PLACES]):
         frame = f"{record['frame']} ms" if record["frame"] else DASH
         times = [cell(record[key], 2) for key in ("p50_ms", "p99_ms")]
         rows.append([record["arrivals"], record["where"], frame, *times, str(record["steps"])])
