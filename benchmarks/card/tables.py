@@ -1,110 +1,35 @@
 """Markdown tables and pictures of what a journal holds; nothing is measured here.
 
-What a row's error is, verdict.py says. What was not measured is a dash, never a guess. In a page the tables
-stand between two marks and replace what was there."""
+Single loads have a table of their own (alone_table.py). In a page the tables stand between two marks and
+replace what was there."""
 
 from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.card import curves, verdict
+from benchmarks.card import curves
+from benchmarks.card.alone_table import alone
 from benchmarks.card.journal import Journal, Record
 from benchmarks.card.latency import ARRIVALS, PLACES, row_name
 from benchmarks.card.loads import BY_NAME
+from benchmarks.card.markdown import DASH, cell, table
 from benchmarks.card.memory import held
 from benchmarks.card.pairs import MIXES
 from benchmarks.card.phases import NOT_BINDING
 from benchmarks.card.picture import Series, draw
-from benchmarks.card.verdict import NO_LIMIT
 from weir.errors import UsageError
 
-DASH = "\u2013"
 BEGIN, END = "<!-- card tables: begin -->", "<!-- card tables: end -->"
-
-
-def cell(value: float | None, digits: int = 1) -> str:
-    """A figure, or a dash where there is none."""
-    return DASH if value is None else f"{value:.{digits}f}"
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
 
 
 def ordered(journal: Journal, part: str, names: list[str]) -> list[Record]:
     """The rows of a part in this order, whenever they were measured; others at the end."""
     places = {name: index for index, name in enumerate(names)}
     return sorted(journal.of(part), key=lambda record: places.get(record["row"], len(places)))
-
-
-LABELS = {None: "no Weir", NO_LIMIT: "no limit"}
-BY = {"nvml": "NVML", "cupti": "CUPTI", "kernel_time": "CUPTI"}
-ABOUT_ALONE = """
-The error is GPU time less the smaller of the limit and what the program uses without one (no Weir; no limit
-where that is not there): by NVML where the program keeps the card busy by itself, else by CUPTI. NVML counts
-a kernel of 2 µs with what is around it as two to three times as long as CUPTI does (17.3 against 7.2 % in
-a CPU-bound training). CUPTI's figure is the kernel time of a step, measured afterwards, times the row's pace;
-in rows marked `*` it is that of the time under CUPTI, which slows such programs. Work is against no Weir, in
-another process; pace kept, of programs that use less than their limit, is against the same process without.
-"""
-
-
-def alone_row(journal: Journal, record: Record) -> list[str]:
-    """One row of single loads."""
-    limit = record["limit"]
-    label = LABELS.get(limit, f"{limit} %") + ("*" if raw_cupti(record) else "")
-    off, second = verdict.error(journal, record), verdict.worst_second(journal, record)
-    kernels = record.get("kernel_time", record["cupti"])
-    return [
-        BY_NAME[record["load"]].title,
-        label,
-        *(cell(one) for one in (record["nvml"], record["own"], record["limiter"], kernels)),
-        DASH if off is None else f"{off:+.1f} ({BY[verdict.witness(journal, record)]})",
-        DASH if second is None else f"{second:+.1f} ({record['seconds_by']})",
-        cell(verdict.work(journal, record)),
-        cell(verdict.pace_kept(journal, record)),
-        cell(record["clock"], 0),
-    ]
-
-
-def raw_cupti(record: Record) -> bool:
-    """Whether all that CUPTI said is of the time in which it slowed the program."""
-    return record["cupti"] is not None and "kernel_time" not in record
-
-
-def alone_order(record: Record) -> tuple[int, int]:
-    """As loads are listed, each without Weir, by its limits, and without one."""
-    return list(BY_NAME).index(record["load"]), record["limit"] or 0
-
-
-def alone_summary(journal: Journal, records: list[Record]) -> str:
-    """How far off all limited rows were, and what those kept that use less than their limit."""
-    errors = [abs(off) for one in records if (off := verdict.error(journal, one)) is not None]
-    kept = [pace for one in records if (pace := verdict.pace_kept(journal, one)) is not None]
-    if not errors:
-        return ""
-    text = f"\n{len(errors)} limited rows: error {statistics.fmean(errors):.2f} points on average, "
-    text += f"{max(errors):.2f} at worst."
-    if kept:
-        text += f" {len(kept)} of them are of programs that use less than their limit: they kept "
-        text += f"{statistics.fmean(kept):.1f} % of their pace on average, {min(kept):.1f} % at worst."
-    return text + "\n"
-
-
-def alone(journal: Journal) -> str:
-    """The table of single loads, and the mean and worst error over it."""
-    records = sorted(journal.of("alone"), key=alone_order)
-    head = ["load", "limit", "NVML, %", "own kernels, %", "limiter, %", "CUPTI, %", "error, points"]
-    head += ["worst second, points", "work, % of no limit", "pace kept, %", "SM clock, MHz"]
-    if not records:
-        return ""
-    rows = table(head, [alone_row(journal, record) for record in records])
-    return f"### Programs alone on the card\n\n{rows}{alone_summary(journal, records)}{ABOUT_ALONE}"
 
 
 def joined(values: list[float | None]) -> str:
@@ -243,13 +168,16 @@ def pictures(journal: Journal) -> list[Path]:
 
 
 def origin(journal: Journal) -> str:
-    """Where the rows are from: each different date, card, driver, row length and commit once."""
-    rows = [record for part in SECTIONS for record in journal.of(part)]
+    """Where the rows are from: each different date, card, driver, row length and commit, with its rows."""
     keys = ("date", "card", "driver", "length", "commit")
-    known = dict.fromkeys(tuple(one.get(key) or "not told" for key in keys) for one in rows)
+    known: dict[tuple[str, ...], Counter[str]] = {}
+    for record in (one for part in SECTIONS for one in journal.of(part)):
+        where = tuple(record.get(key) or "not told" for key in keys)
+        known.setdefault(where, Counter())[record["part"]] += 1
     return "\n".join(
-        f"- {date}, {card}, driver {driver}, rows of {length}, commit {commit}"
-        for date, card, driver, length, commit in known
+        f"- {date}, {card}, driver {driver}, rows of {length}, commit {commit}: "
+        + ", ".join(f"{count} of {part}" for part, count in parts.items())
+        for (date, card, driver, length, commit), parts in known.items()
     )
 
 

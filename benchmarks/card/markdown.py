@@ -1,0 +1,16 @@
+"""Cells and tables in Markdown. What was not measured is a dash, never a guess."""
+
+from __future__ import annotations
+
+DASH = "\u2013"
+
+
+def cell(value: float | None, digits: int = 1) -> str:
+    """A figure, or a dash where there is none."""
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
