@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deviceplugin import slots
-from deviceplugin.appetite import Activity, Appetite
+from deviceplugin.appetite import Activity, Appetite, Longest
 from deviceplugin.auditor import MS, Auditor, Key, renewed
 from deviceplugin.glance import Counters, Glance
 from deviceplugin.lease import with_lease
@@ -41,6 +41,7 @@ class Agent:
         self._clock = clock
         self._activity: Activity[Key] = Activity()
         self._appetite: Appetite[Key] = Appetite()
+        self._longest: Longest[Key] = Longest()
         self._overlap: Overlap[str] = Overlap()
         self._turns: dict[Key, slots.Turn] = {}
         self._auditor = Auditor(box, nvml)
@@ -71,9 +72,10 @@ class Agent:
             for uuid, tenant in self._tenants(one, now):
                 cards[uuid].append(tenant)
         self._forget({tenant.key for card in cards.values() for tenant in card})
-        self._turns = {}
+        before, self._turns = self._turns, {}
         for uuid, card in cards.items():
-            self._turns |= slots.plan(card, self._factor(uuid, card, now))
+            frame = max((before[one.key].frame for one in card if one.key in before), default=0)
+            self._turns |= slots.plan(card, self._factor(uuid, card, now), frame)
         for one in found:
             self._write(one, now)
         lent = [card for card in cards.values() if any(slots.borrows(one, self._turns) for one in card)]
@@ -100,10 +102,10 @@ class Agent:
             return  # what the driver holds takes no turns
         for index, (share, stats) in enumerate(zip(one.identity.devices, one.stats.devices, strict=True)):
             key = (one.path, index)
-            longest = stats.longest_kernel
+            longest = self._longest.of(key, stats.longest_kernel, now)
             busy = self._activity.busy(key, _counters(stats), longest, now)
-            cut = slots.cut_share(self._turns.get(key, slots.Turn()), share.cores_bp)
-            tried = cut if self._activity.moved(key, now) else 0
+            turn = self._turns.get(key, slots.Turn())
+            tried = slots.cut_share(turn, share.cores_bp) if self._activity.moved(key, now) else 0
             yield (
                 share.uuid,
                 slots.Tenant(
@@ -113,7 +115,7 @@ class Agent:
                     burst=one.identity.policy == "burst",
                     longest=longest,
                     gpu_time=stats.gpu_time,
-                    fills=self._appetite.fills(key, stats.gpu_time, tried, longest, now),
+                    fills=self._appetite.fills(key, stats.gpu_time, tried, max(longest, turn.frame), now),
                     priority=one.identity.priority,
                     frame=one.identity.frame_ms * MS,
                 ),
@@ -130,6 +132,7 @@ class Agent:
         """Whoever is gone and comes back under the same name starts anew."""
         self._activity.forget(keep)
         self._appetite.forget(keep)
+        self._longest.forget(keep)
 
     def _write(self, one: Observation, now: int) -> None:
         page = one.control

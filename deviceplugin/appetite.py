@@ -5,6 +5,7 @@ only in a slot: in the part of the frame in which nothing else holds it, a progr
 what it was given, one bound by its host cannot, and loses what the closed part costs it. So contenders are
 tried in slots; who leaves a quarter of his share unused there is let out of them for a while, and tried
 again more and more seldom. Claims can lie; a lie costs the liar his slot, not a neighbour his share.
+How long its longest kernel is, is passed on as the page says, but not at every wink.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ LONGEST_QUIET = 3_000 * MS
 TRIAL = 500 * MS  # 25 frames: one that was late or jittered does not decide
 # Of its share. In slots, programs bound by an H200 reached 84 % and more, half bound by hosts 53 and less.
 FILLED = 0.75
+HELD = 2_000 * MS  # a kernel measured a little longer does not move every slot at once
 FIRST_PATIENCE = 2_000 * MS  # a program that still loads its code fills nothing, and soon will
 LONGEST_PATIENCE = 60_000 * MS
 
@@ -48,6 +50,25 @@ class Activity(Generic[K]):
     def forget(self, keep: set[K]) -> None:
         """Drop every slice that is not among `keep`."""
         self._seen = {key: seen for key, seen in self._seen.items() if key in keep}
+
+
+class Longest(Generic[K]):
+    """The slices' longest kernels, each told anew once in HELD, or when it is another one."""
+
+    def __init__(self) -> None:
+        self._told: dict[K, tuple[int, int]] = {}
+
+    def of(self, key: K, claimed: int, now: int) -> int:
+        """The longest kernel, where the page claims `claimed`."""
+        told, since = self._told.get(key, (claimed, now))
+        if now - since >= HELD or abs(claimed - told) > told // 8:
+            told, since = claimed, now
+        self._told[key] = (told, since)
+        return told
+
+    def forget(self, keep: set[K]) -> None:
+        """Drop every slice that is not among `keep`."""
+        self._told = {key: told for key, told in self._told.items() if key in keep}
 
 
 @dataclass(slots=True)

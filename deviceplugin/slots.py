@@ -26,16 +26,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-FULL = 10_000
-MS = 1_000_000
+from deviceplugin.frames import FRAME, FULL, GUARD, LONGEST_FRAME, MS, Part, frame_length
 
-FRAME = 20 * MS  # 20 and 50 ms held a pair to the same point on an H200; the shorter waits less
-LONGEST_FRAME = 200 * MS  # a claim of endless kernels must not make the neighbours wait for seconds
-KERNELS = 3  # a slot of one or two kernels rounds too much: 57 + 29 of 60 + 30, of three 60 + 30 (pacing.md)
-FRAME_STEP = 10 * MS  # so that a kernel measured a little longer does not move every slot
-GUARD = 100_000  # between two slots that would touch: the last launch of one drains into it
-EDGE = 500_000  # what the card loses at most where one slot ends and the next begins (slots.md) …
-EDGE_LOSS = 100  # … and how much of it, in basis points of the card, a slice may bear
 LONE_GAP = 200_000  # at the end of a frame that one slice has to itself
 OVERHANG = 1 * MS  # how far the last kernel of a slot reaches into the next, at most, without being long
 FLOOR = 100  # 1 %: a slice that nobody owes anything can still end its work
@@ -77,10 +69,11 @@ class Turn:
     share: int = 0
 
 
-def plan(tenants: Sequence[Tenant[K]], overlap: float = 1.0) -> dict[K, Turn]:
+def plan(tenants: Sequence[Tenant[K]], overlap: float = 1.0, frame: int = 0) -> dict[K, Turn]:
     """The turns of one card's slices; a slice that is not named is held by its quota alone.
 
     `overlap`: by how much more was charged than the card was busy, while slices run beside each other.
+    `frame`: the card's frame so far.
     """
     busy = [one for one in tenants if one.busy]
     if len(busy) == 1:
@@ -92,7 +85,7 @@ def plan(tenants: Sequence[Tenant[K]], overlap: float = 1.0) -> dict[K, Turn]:
         share = {key: min(FULL, int(part * overlap)) for key, part in share.items()}
         return {one.key: Turn(share=share[one.key]) for one in busy if share[one.key] != one.limit}
     changed = {one.key: 0 if share[one.key] == one.limit else share[one.key] for one in busy}
-    return cut(busy, share, changed)
+    return cut(busy, share, changed, frame)
 
 
 def beside_each_other(tenants: Sequence[Tenant[K]]) -> bool:
@@ -113,14 +106,19 @@ def lone(alone: Tenant[K], tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:
     return {alone.key: Turn(frame, 0, frame - LONE_GAP, share)}
 
 
-def cut(busy: Sequence[Tenant[K]], share: Mapping[K, int], changed: Mapping[K, int]) -> dict[K, Turn]:
+def cut(
+    busy: Sequence[Tenant[K]], share: Mapping[K, int], changed: Mapping[K, int], before: int
+) -> dict[K, Turn]:
     """A slot of a common frame for each, one after another."""
-    frame = frame_length(busy, share)
+    stretched = all(one.capped and share[one.key] == one.limit for one in busy)
+    asked = min((one.frame for one in busy if one.frame), default=0)
+    parts = [Part(one.limit, one.longest) for one in busy if one.capped]
+    frame = frame_length(parts, asked, before, stretched)
     length = {one.key: slot_length(one, frame, share[one.key]) for one in busy}
     room = frame - GUARD * len(busy)
     if (wanted := sum(length.values())) > room:
         length = {key: part * room // wanted for key, part in length.items()}
-    elif all(one.capped and share[one.key] == one.limit for one in busy):
+    elif stretched:
         total = sum(share[key] for key in length)
         length = {key: room * share[key] // total for key in length}
     gap = (frame - sum(length.values())) // len(busy)
@@ -181,25 +179,3 @@ def first_served(busy: Sequence[Tenant[K]]) -> list[Tenant[K]]:
         (one.priority for one in may if one.fills), default=min((one.priority for one in may), default=0)
     )
     return [one for one in may if one.priority <= urgent]
-
-
-def frame_length(busy: Sequence[Tenant[K]], share: Mapping[K, int]) -> int:
-    """The shortest frame asked for in which every promised slot holds KERNELS of its slice's longest."""
-    promised = [one for one in busy if one.capped]
-    asked = min((one.frame for one in busy if one.frame), default=0)
-    asked = asked or max(FRAME, frame_for_edges([one.limit for one in promised]))
-    needed = max((KERNELS * one.longest * FULL // share[one.key] for one in promised), default=0)
-    return min(max(asked, whole_steps(needed) if needed > asked else 0), LONGEST_FRAME)
-
-
-def frame_for_edges(promised: Sequence[int]) -> int:
-    """How long a frame pays for its edges: from what nobody was promised, and EDGE_LOSS of each who was."""
-    if not promised:
-        return 0
-    slack = max(0, FULL - sum(promised)) + EDGE_LOSS * len(promised)
-    return whole_steps(EDGE * len(promised) * FULL // slack)
-
-
-def whole_steps(length: int) -> int:
-    """Rounded up to FRAME_STEP."""
-    return -(-length // FRAME_STEP) * FRAME_STEP

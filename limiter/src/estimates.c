@@ -74,10 +74,12 @@ void longest_note(_Atomic uint64_t *longest, _Atomic uint64_t *seen, uint64_t ns
 {
     uint64_t old = atomic_load_explicit(longest, memory_order_relaxed), keep = old;
     uint64_t last = atomic_load_explicit(seen, memory_order_relaxed);
-    if (ns >= old - old / 4)
+    if (ns >= old - old / 4) {
         atomic_store_explicit(seen, now, memory_order_relaxed);
-    else if ((last > now || now - last > ESTIMATE_HALF_LIFE) && atomic_compare_exchange_strong(seen, &last, now))
+        keep = ns < old ? old - (old - ns) / 16 : ns; /* what disturbs a measurement lengthens it */
+    } else if ((last > now || now - last > ESTIMATE_HALF_LIFE) && atomic_compare_exchange_strong(seen, &last, now)) {
         keep = old / 2;
+    }
     uint64_t next = ns > keep ? ns : keep;
     while (next != old && !atomic_compare_exchange_weak(longest, &old, next))
         next = ns > old ? ns : old; /* somebody else was here: it is lengthened only */

@@ -99,7 +99,7 @@ static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64
     if (estimate > rule->length)
         return start + rule->length / 2;
     if (spare_budget > (int64_t)sooner(rule->frame / 2, PACER_CREDIT_CAP / 4))
-        return end - sooner(estimate / 2, PACER_EDGE); /* for less, it is not worth exchanging two processes */
+        return end - later(sooner(estimate / 2, PACER_EDGE), estimate / 8); /* less is not worth an exchange of processes */
     return end - estimate + sooner(estimate / 2, PACER_EDGE);
 }
 

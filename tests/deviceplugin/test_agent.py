@@ -28,6 +28,19 @@ def test_a_busy_pair_gets_slots_of_its_shares(world):
     assert a.slot_offset + a.slot_length < b.slot_offset
 
 
+def test_a_frame_follows_its_kernels_but_not_at_every_look(world):
+    world.slice("a", 5000)
+    world.slice("b", 5000)
+    frames = []
+    for millionths in (5_000, 5_003, 5_060, 5_001, 5_100, 9_000, 9_000):
+        world.tenant("a").set(longest_kernel=millionths * 1000)
+        world.run(0.5, "a", "b")
+        frames.append(world.device("a").slot_frame / MS)
+    assert frames[:4] == [pytest.approx(60, abs=1)] * 4
+    assert frames[4] != frames[3]  # after two seconds
+    assert frames[5] == frames[6] > 70  # another kernel: at once
+
+
 def test_what_the_driver_holds_takes_no_turns_and_gives_none(world):
     world.slice("a", 6000, backend="mps")
     world.slice("b", 3000)

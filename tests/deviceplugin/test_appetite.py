@@ -4,6 +4,7 @@ import pytest
 
 from deviceplugin.appetite import (
     FIRST_PATIENCE,
+    HELD,
     LONGEST_PATIENCE,
     LONGEST_QUIET,
     MS,
@@ -11,6 +12,7 @@ from deviceplugin.appetite import (
     TRIAL,
     Activity,
     Appetite,
+    Longest,
 )
 
 
@@ -110,3 +112,14 @@ def test_patience_has_an_end():
     host_bound = Slice()
     host_bound.run(400, part=0)
     assert host_bound.run(LONGEST_PATIENCE / 1e9 + 2, part=0)
+
+
+def test_a_kernel_measured_a_little_longer_is_told_after_a_while_another_one_at_once():
+    longest = Longest()
+    assert longest.of("a", 800, now=0) == 800
+    assert longest.of("a", 810, now=HELD - 1) == 800
+    assert longest.of("a", 810, now=HELD) == 810
+    assert longest.of("a", 790, now=HELD + 1) == 810
+    assert longest.of("a", 1000, now=HELD + 2) == 1000
+    longest.forget(set())
+    assert longest.of("a", 1001, now=HELD + 3) == 1001

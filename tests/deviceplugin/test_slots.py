@@ -1,6 +1,7 @@
 """How a card's time is cut: exactly, with time as an argument."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -196,16 +197,74 @@ def test_the_frame_is_the_shortest_asked_for_that_holds_three_of_the_longest_ker
         ((60, 30), FRAME),
         ((60, 38), 30 * MS),
         ((50, 50), 50 * MS),
-        ((10, 90), 50 * MS),
+        ((10, 90), 60 * MS),
         ((25, 25, 25, 25), 50 * MS),
         ((60, 100), FRAME),
     ],
 )
 def test_where_little_is_left_unpromised_the_frame_is_longer_so_that_edges_cost_each_a_point(limits, frame):
-    tenants = [tenant(index, limit * 100) for index, limit in enumerate(limits)]
+    tenants = [tenant(index, limit * 100, longest=MS // 4) for index, limit in enumerate(limits)]
     assert {turn.frame for turn in plan(tenants).values()} == {frame}
-    asked = [tenant(index, limit * 100, frame=10 * MS, longest=MS // 4) for index, limit in enumerate(limits)]
+    asked = [replace(one, frame=10 * MS) for one in tenants]
     assert {turn.frame for turn in plan(asked).values()} == {10 * MS}
+
+
+WHOLE = {
+    "a pair of long kernels": ((50, 50), (5, 5)),
+    "… of a second kind": ((50, 50), (1, 20)),
+    "a small share beside a long kernel": ((10, 90), (0.044, 20)),
+    "a long kernel in a small share": ((10, 90), (20, 0.044)),
+    "four of a kind": ((25, 25, 25, 25), (20, 20, 20, 20)),
+    "four kinds": ((25, 25, 25, 25), (1, 0.044, 1.6, 20)),
+    "one that takes a whole slot": ((50, 50), (50, 1)),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_where_little_is_left_unpromised_slots_are_cut_to_whole_kernels(case):
+    """… so that each has his promise less a point, in kernels that end within his slot."""
+    limits, kernels = WHOLE[case]
+    tenants = [
+        tenant(index, limit * 100, longest=int(kernel * MS))
+        for index, (limit, kernel) in enumerate(zip(limits, kernels, strict=True))
+    ]
+    turns = plan(tenants)
+    for one in tenants:
+        turn = turns[one.key]
+        whole = turn.length // one.longest * one.longest
+        assert whole > (one.limit - 100) * turn.frame // FULL
+        assert turn.frame <= LONGEST_FRAME + 10 * MS
+
+
+@pytest.mark.parametrize(
+    ("limits", "kernels", "frame"),
+    [
+        ((10, 90), (50, 0.044), 508),  # the neighbour waits for 51 ms
+        ((10, 90), (100, 0.044), 1016),
+        ((10, 90), (130, 0.044), 200),  # … for 132: no
+        ((10, 10, 80), (50, 0.044, 0.044), 200),  # the second one would wait for 458 ms
+        ((10, 90), (2**40, 0.044), 200),  # nothing would be gained
+    ],
+)
+def test_a_frame_grows_further_for_a_kernel_only_if_it_fits_then_and_nobody_waits_long(
+    limits, kernels, frame
+):
+    tenants = [
+        tenant(index, limit * 100, longest=int(kernel * MS))
+        for index, (limit, kernel) in enumerate(zip(limits, kernels, strict=True))
+    ]
+    assert {turn.frame // MS for turn in plan(tenants).values()} == {frame}
+
+
+def test_a_frame_is_kept_while_it_is_good_enough():
+    def frame_for(kernel, before):
+        pair = [tenant("a", 5000, longest=kernel), tenant("b", 5000, longest=kernel)]
+        return plan(pair, frame=before)["a"].frame
+
+    first = frame_for(5 * MS, 0)
+    assert frame_for(5 * MS - 10_000, first) == first
+    assert frame_for(5 * MS + 100_000, first) != first
+    assert frame_for(MS // 4, 4 * first) == 50 * MS
 
 
 tenants_of_a_card = st.lists(

@@ -174,6 +174,10 @@ class TestMeasuring:
         result = world(limit=5000, kernel_us=50_000, queue=4, longer_at=2, longer=0.02, warmup=2, seconds=15)
         assert 1000 < result["longest_kernel_us"] < 2000
 
+    def test_one_that_became_a_little_shorter_is_told_as_it_is_now(self, world: World) -> None:
+        result = world(limit=5000, kernel_us=5000, queue=4, longer_at=2, longer=0.9, warmup=2, seconds=5)
+        assert result["longest_kernel_us"] == pytest.approx(4500, rel=0.005)
+
     def test_but_not_while_it_comes_back(self, world: World) -> None:
         result = world(limit=5000, kernel_us=20_000, second_us=40, queue=4, warmup=2, seconds=15)
         assert result["longest_kernel_us"] == pytest.approx(20_000, rel=0.02)

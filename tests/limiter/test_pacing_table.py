@@ -39,7 +39,13 @@ BUSY: dict[str, Settings] = {
     "inference": {"kernel_us": 15, "step": 40, "ahead": 0, "host_us": 6, "step_idle_us": 100},
     "seldom": {"kernel_us": 15, "step": 40, "ahead": 0, "host_us": 6, "step_idle_us": 3000},
 }
-LONG: dict[str, Settings] = {"5 ms": {"kernel_us": 5000}, "10 ms": {"kernel_us": 10_000}}
+LONG: dict[str, Settings] = {
+    "2 ms": {"kernel_us": 2000},
+    "5 ms": {"kernel_us": 5000},
+    "10 ms": {"kernel_us": 10_000},
+    "100 ms": {"kernel_us": 100_000},
+}
+EVENT = 4000  # ns that a kernel takes longer as it is measured
 WAITING: dict[str, Settings] = {
     "waits for each 44 us": {"kernel_us": 44, "queue": 0},
     "waits for each 1 ms": {"kernel_us": 1000, "queue": 0},
@@ -95,7 +101,7 @@ def cut(shares: tuple[int, ...], loads: list[Settings]) -> list[Settings]:
             index,
             share * 100,
             busy=True,
-            longest=int(max(load["kernel_us"], load.get("second_us", 0)) * 1000),
+            longest=int(max(load["kernel_us"], load.get("second_us", 0)) * 1000) + EVENT,
         )
         for index, (share, load) in enumerate(zip(shares, loads, strict=True))
     ]
@@ -123,25 +129,35 @@ class TestNeighbours:
             ((60, 30), ("1 ms", "20 ms"), 0.005),
             ((60, 30), ("44 us", "20 ms"), 0.005),
             ((60, 30), ("20 ms", "44 us"), 0.005),
-            ((50, 50), ("1 ms", "1 ms"), 0.01),
+            ((50, 50), ("1 ms", "1 ms"), 0.005),
             ((50, 50), ("44 us", "44 us"), 0.005),
-            ((60, 30), ("44 us", "50 ms"), 0.01),
+            ((60, 30), ("44 us", "50 ms"), 0.005),
             ((60, 30), ("50 ms", "44 us"), 0.01),
-            ((50, 50), ("training", "training"), 0.015),
-            ((50, 50), ("two streams", "1 ms"), 0.015),
-            ((50, 50), ("1 ms", "20 ms"), 0.01),
-            ((50, 50), ("20 ms", "44 us"), 0.01),
-            ((50, 50), ("5 ms", "5 ms"), 0.015),
-            ((50, 50), ("10 ms", "10 ms"), 0.0225),
-            ((50, 50), ("20 ms", "20 ms"), 0.0225),
+            ((50, 50), ("training", "training"), 0.0125),
+            ((50, 50), ("two streams", "1 ms"), 0.0075),
+            ((50, 50), ("1 ms", "44 us"), 0.005),
+            ((50, 50), ("1 ms", "20 ms"), 0.0075),
+            ((50, 50), ("20 ms", "44 us"), 0.0075),
+            ((50, 50), ("2 ms", "2 ms"), 0.005),
+            ((50, 50), ("5 ms", "5 ms"), 0.005),
+            ((50, 50), ("5 ms", "1 ms"), 0.005),
+            ((50, 50), ("10 ms", "10 ms"), 0.0075),
+            ((50, 50), ("20 ms", "20 ms"), 0.0075),
+            ((50, 50), ("50 ms", "50 ms"), 0.0075),
             ((10, 90), ("44 us", "44 us"), 0.005),
-            ((10, 90), ("1 ms", "1 ms"), 0.015),
+            ((10, 90), ("1 ms", "1 ms"), 0.01),
+            ((10, 90), ("20 ms", "20 ms"), 0.005),
             ((10, 90), ("20 ms", "44 us"), 0.005),
-            ((25, 25, 25, 25), ("1 ms",) * 4, 0.01),
+            ((10, 90), ("1 ms", "20 ms"), 0.0075),
+            ((10, 90), ("44 us", "50 ms"), 0.0075),
+            ((10, 90), ("50 ms", "44 us"), 0.005),
+            ((10, 90), ("100 ms", "44 us"), 0.005),
+            ((25, 25, 25, 25), ("1 ms",) * 4, 0.005),
             ((25, 25, 25, 25), ("44 us",) * 4, 0.005),
-            ((25, 25, 25, 25), ("5 ms",) * 4, 0.015),
-            ((25, 25, 25, 25), ("20 ms",) * 4, 0.0125),
+            ((25, 25, 25, 25), ("5 ms",) * 4, 0.005),
+            ((25, 25, 25, 25), ("20 ms",) * 4, 0.0075),
             ((25, 25, 25, 25), ("training",) * 4, 0.01),
+            ((25, 25, 25, 25), ("1 ms", "44 us", "graph of 1.6 ms", "20 ms"), 0.0075),
         ],
     )
     def test_each_gets_its_own_and_the_card_is_busy(
