@@ -1,4 +1,4 @@
-"""What torch_load.py says of its time under CUPTI, over a stand-in for those parts of PyTorch that it calls."""
+"""What torch_load.py says of its time under CUPTI, over a stand-in for what it calls of PyTorch."""
 
 from __future__ import annotations
 
