@@ -46,13 +46,12 @@ class Utilization:
         """Take in what is new."""
         kind = pynvml.NVML_GPU_UTILIZATION_SAMPLES
         try:
-            _, new = pynvml.nvmlDeviceGetSamples(self._handle, kind, self._since)
+            _, found = pynvml.nvmlDeviceGetSamples(self._handle, kind, self._since)
         except pynvml.NVMLError_NotFound:  # none are
             return
-        for one in new:
-            if one.timeStamp > self._since:
-                self._since = one.timeStamp
-                self._samples.append(one.sampleValue.uiVal)
+        new = [one for one in found if one.timeStamp > self._since]  # in whichever order
+        self._samples += [one.sampleValue.uiVal for one in new]
+        self._since = max((one.timeStamp for one in new), default=self._since)
 
     def mean(self) -> float:
         """Of the samples; there are some a fifth of a second after this was made."""
