@@ -171,7 +171,7 @@ void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
     if (!batch)
         return;
     meter_tally(meter, lane, now);
-    meter_settle_unmeasured(meter, batch);
+    meter_settle_unmeasured(meter, lane, batch, now);
 }
 
 static bool batch_begin(struct meter *meter, struct lane *lane, const struct terms *terms, const struct plan *plan,
@@ -267,7 +267,7 @@ void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now)
         timeline_drop(lane->timeline, batch->start);
     int64_t half = least(batch->charged / 2, (int64_t)PACER_FREE_TICKET);
     lane->ticket_size = (uint64_t)most(half, (int64_t)TICKET_LEAST);
-    meter_settle_unmeasured(meter, batch);
+    meter_settle_unmeasured(meter, lane, batch, now);
 }
 
 void meter_close_all(struct meter *meter, bool draining, uint64_t now)

@@ -79,6 +79,9 @@ struct lane {
     bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
     bool blind;           /* its last batch was not measured: no other begins where one ended */
     bool paced;           /* the host set the pace of its last measured batch of several launches */
+    struct {
+        int64_t charged, used; /* averaged */
+    } sample;             /* such batches, which stand for those that go unmeasured */
 };
 
 struct calm {
@@ -230,8 +233,8 @@ void meter_forget(struct meter *meter, CUcontext context, uint64_t now);
 void meter_tally(struct meter *meter, struct lane *lane, uint64_t now);
 /* Ends the open batch without a measurement, for there will be none. */
 void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now);
-/* Of a batch of which nothing better will be known: what was charged stands. */
-void meter_settle_unmeasured(struct meter *meter, struct batch *batch);
+/* Of a batch of which nothing better will be known: it is taken for what others like it used that were measured. */
+void meter_settle_unmeasured(struct meter *meter, const struct lane *lane, struct batch *batch, uint64_t now);
 
 /* Charges (or gives back) GPU time that is known to the slice's words. */
 void meter_charge(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now);

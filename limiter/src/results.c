@@ -5,6 +5,8 @@
 #include "meter.h"
 #include "pacer.h"
 
+#define SAMPLES 64    /* batches that are averaged */
+#define SAMPLE_MOST 2 /* a slice is not charged for more than this by what others used */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
 void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
@@ -59,9 +61,29 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
     meter->open &= ~lane_bit(meter, lane);
 }
 
-void meter_settle_unmeasured(struct meter *meter, struct batch *batch)
+/*
+ * Estimates fall fast and rise slowly, so what varies is charged too little by them. Which batches are measured is
+ * chosen at random, so what these used stands for the others.
+ */
+static int64_t as_sampled(const struct lane *lane, const struct batch *batch)
 {
-    count_gpu_time(meter, batch->charged);
+    if (batch->launches < 2 || batch->guessed || lane->sample.charged <= 0)
+        return batch->charged;
+    double scale = (double)lane->sample.used / (double)lane->sample.charged;
+    return (int64_t)((double)batch->charged * (scale > SAMPLE_MOST ? SAMPLE_MOST : scale));
+}
+
+static void take_sample(struct lane *lane, const struct batch *batch, int64_t used)
+{
+    lane->sample.charged += (batch->charged - lane->sample.charged) / SAMPLES;
+    lane->sample.used += (used - lane->sample.used) / SAMPLES;
+}
+
+void meter_settle_unmeasured(struct meter *meter, const struct lane *lane, struct batch *batch, uint64_t now)
+{
+    int64_t used = as_sampled(lane, batch);
+    meter_charge(meter, used - batch->charged, batch->terms.limit, now);
+    count_gpu_time(meter, used);
     meter->foresees = false;
     for (unsigned i = 0; i < batch->note_count; i++)
         atomic_store(&batch->notes[i].estimate->pending, 0);
@@ -142,8 +164,10 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     bool waited = used > batch->charged && batch_host_paced(meter, lane, batch, start, end);
     if (waited) /* what came after the last launch is sure */
         used = least(used, most(batch->charged, end + lane->timeline->shift - (int64_t)batch->closed));
-    if (batch->launches > 1)
+    if (batch->launches > 1) {
         lane->paced = waited;
+        take_sample(lane, batch, used);
+    }
     count_gpu_time(meter, used);
     meter->foresees = batch->terms.slot_end && !siblings_work(meter, now);
     meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);
@@ -176,7 +200,7 @@ static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
         unlink_oldest(meter, lane);
         if (state == TIMELINE_DONE && measure(meter, lane, batch, now))
             continue;
-        meter_settle_unmeasured(meter, batch);
+        meter_settle_unmeasured(meter, lane, batch, now);
     }
 }
 
@@ -220,7 +244,7 @@ static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)
     while (lane->oldest) {
         struct batch *batch = lane->oldest;
         unlink_oldest(meter, lane);
-        meter_settle_unmeasured(meter, batch);
+        meter_settle_unmeasured(meter, lane, batch, now);
     }
     lane->timeline = NULL;
     atomic_store(&lane->key, 0);
