@@ -28,12 +28,13 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 QUICK_LIMITS = (10, 30, 70)
 SECONDS_OF_PARTS = """
 how long the parts take, in seconds, where S is --seconds and 3 are --settle; a call is planned with --rows:
-  overhead    35 each of six programs in phases, 55 each of three ways to launch, 25 memory calls: 400
+  overhead    35 each of five PyTorch programs in phases, 27 each of five others; 55 each of three ways to
+              launch, 25 memory calls: 500
   alone       each limit S+3, PyTorch's S+7; a start 2, PyTorch's 8. All at 20: 2800; at 8: 1500.
               --rows alone/training/ is one program: 200 at 20, without its row without Weir 165
   pairs       each row S+3, and 4 to 10 for each of 20 starts. All at 20: 950; at 8: 550
   latency     twelve rows of S+5. At 20: 300; at 8: 155
-  memory      2 to 3 each of 48 rows: 120
+  memory      2 to 3 each of 40 rows: 100
   frameworks  15 each of 9 rows: 140
   mps         S+7 each of 12 rows, 30 for memory. At 20: 350; at 4: 165
 What is in DIR/rows.jsonl is not measured again without --again. A row begins only if it will end in time.

@@ -72,7 +72,12 @@ ALL = (
     pytorch("inference", "PyTorch inference that waits each step", fills=False),
     pytorch("training-cpu", "PyTorch training step, CPU-bound", fills=False),
 )
-BY_NAME = {load.name: load for load in ALL}
+THINKS = ("--think-us", "12")  # as PyTorch does between launches where the CPU sets the pace
+LAUNCH_BOUND = (
+    native("launch-bound/wait", "2 µs kernels, host 12 µs, a wait each 72", 2, *THINKS, "--wait-every", "72"),
+    native("launch-bound/ahead", "2 µs kernels, host 12 µs, 1000 ahead", 2, *THINKS, "--queue", "2000"),
+)
+BY_NAME = {load.name: load for load in (*ALL, *LAUNCH_BOUND)}
 
 
 def available(load: Load) -> bool:

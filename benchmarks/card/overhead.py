@@ -19,20 +19,11 @@ from pathlib import Path
 from benchmarks.card import phases
 from benchmarks.card.bench import Bench
 from benchmarks.card.journal import Record
-from benchmarks.card.loads import BY_NAME, available
+from benchmarks.card.loads import BY_NAME, LAUNCH_BOUND, available, native
 from benchmarks.card.program import Program, weir
 
 CALLS = Path(__file__).resolve().parents[1] / "memory_calls.py"
-EMPTY = ["--kernel-us", "0", "--queue", "64"]
-LAUNCH_BOUND = ["--kernel-us", "2", "--think-us", "12"]
-LAUNCHES = {
-    "launch": ("empty launch, µs", EMPTY),
-    "launch-bound/wait": (
-        "2 µs kernels, host 12 µs, a wait each 72, µs",
-        [*LAUNCH_BOUND, "--wait-every", "72"],
-    ),
-    "launch-bound/ahead": ("2 µs kernels, host 12 µs, 1000 ahead, µs", [*LAUNCH_BOUND, "--queue", "2000"]),
-}
+LAUNCHES = (native("launch", "empty launch", 0, "--queue", "64"), *LAUNCH_BOUND)
 PHASES = (
     ("training-cpu", phases.NOT_BINDING),
     ("inference", phases.NOT_BINDING),
@@ -40,6 +31,7 @@ PHASES = (
     ("wait", phases.NOT_BINDING),
     ("training-cpu", 50),
     ("inference", 50),
+    *((load.name, limit) for load in LAUNCH_BOUND for limit in (phases.NOT_BINDING, 50)),
 )
 TURNS = 5
 NEEDS = 1.5  # seconds that a short process takes beside its window
@@ -83,16 +75,16 @@ def in_turns(bench: Bench, command: list[str], sample: Sample) -> Record:
 def run(bench: Bench) -> None:
     """Programs by phases of one process first, then launches and memory calls by turns of processes."""
     blocks = max(1, min(phases.BLOCKS, round(2 * bench.seconds)))
-    for load, limit in PHASES:
-        if available(BY_NAME[load]):
-            row = f"phases/{load}" + ("" if limit == phases.NOT_BINDING else f"/{limit}")
-            measure = partial(phases.one_row, bench, load, limit, blocks)
-            bench.row("overhead", row, measure, BY_NAME[load].start + phases.LASTING)
+    for name, limit in PHASES:
+        if available(BY_NAME[name]):
+            row = f"phases/{name}" + ("" if limit == phases.NOT_BINDING else f"/{limit}")
+            measure = partial(phases.one_row, bench, name, limit, blocks)
+            bench.row("overhead", row, measure, BY_NAME[name].start + phases.LASTING)
     once = min(2.0, bench.seconds / 4)
-    for row, (title, arguments) in LAUNCHES.items():
-        command = [weir(), "load", *arguments, "--warmup", "0.2", "--seconds", f"{once:g}"]
-        lasting = TURNS * len(MODES) * (once + NEEDS)
-        bench.row("overhead", row, partial(in_turns, bench, command, partial(launch_us, title)), lasting)
+    for load in LAUNCHES:
+        command = [weir(), "load", *load.arguments, "--warmup", "0.2", "--seconds", f"{once:g}"]
+        measure = partial(in_turns, bench, command, partial(launch_us, f"{load.title}, µs"))
+        bench.row("overhead", load.name, measure, TURNS * len(MODES) * (once + NEEDS))
     calls = [sys.executable, str(CALLS)]
     lasting = TURNS * len(MODES) * (0.5 + NEEDS)
     bench.row("overhead", "memory calls", partial(in_turns, bench, calls, memory_us), lasting)

@@ -84,9 +84,10 @@ def run_block(program: Program, limit: int) -> list[Span]:
 def one_row(bench: Bench, load: str, limit: int, blocks: int = BLOCKS) -> Record:
     """One process through all of its blocks."""
     known = BY_NAME[load]
-    with Program(bench, f"phases-{load}", known.command(LINES), NO_LIMIT) as program:
+    with Program(bench, "phases", known.command(LINES), NO_LIMIT) as program:
         program.await_line()
         time.sleep(min(bench.settle, SETTLE))
         spans = [run_block(program, limit) for _ in range(blocks)]
         time.sleep(GAP)  # the load's last lines
-        return {"load": load, "limit": limit, **figures(program.curve(known.counts), spans)}
+        pace = "steps" if known.torch else "launches"  # kernels are counted when half a queue is complete
+        return {"load": load, "limit": limit, **figures(program.curve(pace), spans)}
