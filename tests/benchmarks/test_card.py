@@ -222,7 +222,12 @@ def test_a_phase_begins_when_its_limit_is_in_force(tmp_path: Path) -> None:
 
 def test_loads_bound_by_their_launches_are_measured_in_turns(tmp_path: Path) -> None:
     done = card(
-        tmp_path, "--parts", "overhead", "--rows", "launch-bound/wait", program=changed("overhead.TURNS = 2")
+        tmp_path,
+        "--parts",
+        "overhead",
+        "--rows",
+        "overhead/launch-bound/wait",
+        program=changed("overhead.TURNS = 2"),
     )
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
