@@ -201,9 +201,9 @@ uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
 /*
  * How the batch of a launch of a kernel of so many ns (0: unknown) is to be timed, which may be granted so much. Where
  * the host sets the pace, times of many launches tell nothing and their events are dear: most batches that a short
- * kernel begins go blind. But estimates that have come to be that pace look right to every batch of several launches, so
- * now and then, when it is `due`, each function is timed by itself, wherever in a batch it stands. `gap`: the host left
- * one before the launch.
+ * kernel begins go blind. But estimates that have come to be that pace look right to every batch of several
+ * launches, so now and then, when it is `due`, each function is timed by itself, wherever in a batch it stands.
+ * `gap`: the host left one before the launch.
  */
 struct plan {
     uint64_t grant; /* 0: the launch alone */
@@ -217,7 +217,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
                 const struct plan *plan, uint64_t now);
 /* Records the end of the lane's open batch. */
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now);
-/* The stream ran dry at an unknown moment: what was charged stands. */
+/* The stream ran dry at an unknown moment: the batch goes unmeasured. */
 void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now);
 /* Closes all open batches, but other threads' default streams only if the GPU is about to drain them. */
 void meter_close_all(struct meter *meter, bool draining, uint64_t now);

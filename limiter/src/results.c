@@ -163,7 +163,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     }
     bool waited = used > batch->charged && batch_host_paced(meter, lane, batch, start, end);
     if (waited) /* what came after the last launch is sure */
-        used = least(used, most(batch->charged, end + lane->timeline->shift - (int64_t)batch->closed));
+        used = least(used, most(batch->charged, end + shift - (int64_t)batch->closed));
     if (batch->launches > 1) {
         lane->paced = waited;
         take_sample(lane, batch, used);

@@ -73,13 +73,14 @@ static void learn_drift(struct timeline *timeline, int64_t ns)
     int64_t passed = ns - timeline->drift.ns;
     int64_t most = timeline->shift + timeline->slack - timeline->drift.shift;
     int64_t least = timeline->shift - (timeline->drift.shift + timeline->drift.slack);
+    bool vague = timeline->drift.slack > TIMELINE_TIGHT && timeline->slack < timeline->drift.slack / 2;
     if (passed <= 0)
         return;
     timeline->drift.most = smaller(timeline->drift.most, (double)most / (double)passed);
     timeline->drift.least = larger(timeline->drift.least, (double)least / (double)passed);
     if (timeline->drift.least > timeline->drift.most)
         anchor(timeline, ns, DRIFT + DRIFT);
-    else if (passed > DRIFT_FOR || (timeline->slack < timeline->drift.slack / 2 && timeline->drift.slack > TIMELINE_TIGHT))
+    else if (passed > DRIFT_FOR || vague)
         anchor(timeline, ns, WANDER);
 }
 
