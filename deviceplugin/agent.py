@@ -17,6 +17,7 @@ from pathlib import Path
 from deviceplugin import slots
 from deviceplugin.appetite import Activity, Appetite, Longest
 from deviceplugin.auditor import MS, Auditor, Key, renewed
+from deviceplugin.balance import Balance
 from deviceplugin.glance import Counters, Glance
 from deviceplugin.lease import with_lease
 from deviceplugin.overlap import Overlap
@@ -43,6 +44,7 @@ class Agent:
         self._appetite: Appetite[Key] = Appetite()
         self._longest: Longest[Key] = Longest()
         self._overlap: Overlap[str] = Overlap()
+        self._balance: Balance[Key] = Balance()
         self._turns: dict[Key, slots.Turn] = {}
         self._auditor = Auditor(box, nvml)
         self._audited = 0
@@ -75,7 +77,9 @@ class Agent:
         before, self._turns = self._turns, {}
         for uuid, card in cards.items():
             frame = max((before[one.key].frame for one in card if one.key in before), default=0)
-            self._turns |= slots.plan(card, self._factor(uuid, card, now), frame)
+            shift = self._balance.shift(uuid, card, frame, now)
+            self._turns |= slots.plan(card, self._factor(uuid, card, now), frame, shift)
+        self._balance.forget(set(cards))
         for one in found:
             self._write(one, now)
         lent = [card for card in cards.values() if any(slots.borrows(one, self._turns) for one in card)]

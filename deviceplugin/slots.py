@@ -69,11 +69,13 @@ class Turn:
     share: int = 0
 
 
-def plan(tenants: Sequence[Tenant[K]], overlap: float = 1.0, frame: int = 0) -> dict[K, Turn]:
+def plan(
+    tenants: Sequence[Tenant[K]], overlap: float = 1.0, frame: int = 0, shift: Mapping[K, int] | None = None
+) -> dict[K, Turn]:
     """The turns of one card's slices; a slice that is not named is held by its quota alone.
 
     `overlap`: by how much more was charged than the card was busy, while slices run beside each other.
-    `frame`: the card's frame so far.
+    `frame`: the card's frame so far; `shift`: by how much slots are longer than in proportion (balance.py).
     """
     busy = [one for one in tenants if one.busy]
     if len(busy) == 1:
@@ -85,7 +87,7 @@ def plan(tenants: Sequence[Tenant[K]], overlap: float = 1.0, frame: int = 0) -> 
         share = {key: min(FULL, int(part * overlap)) for key, part in share.items()}
         return {one.key: Turn(share=share[one.key]) for one in busy if share[one.key] != one.limit}
     changed = {one.key: 0 if share[one.key] == one.limit else share[one.key] for one in busy}
-    return cut(busy, share, changed, frame)
+    return cut(busy, share, changed, frame, shift or {})
 
 
 def beside_each_other(tenants: Sequence[Tenant[K]]) -> bool:
@@ -107,7 +109,11 @@ def lone(alone: Tenant[K], tenants: Sequence[Tenant[K]]) -> dict[K, Turn]:
 
 
 def cut(
-    busy: Sequence[Tenant[K]], share: Mapping[K, int], changed: Mapping[K, int], before: int
+    busy: Sequence[Tenant[K]],
+    share: Mapping[K, int],
+    changed: Mapping[K, int],
+    before: int,
+    shift: Mapping[K, int],
 ) -> dict[K, Turn]:
     """A slot of a common frame for each, one after another."""
     stretched = all(one.capped and share[one.key] == one.limit for one in busy)
@@ -115,12 +121,12 @@ def cut(
     parts = [Part(one.limit, one.longest) for one in busy if one.capped]
     frame = frame_length(parts, asked, before, stretched)
     length = {one.key: slot_length(one, frame, share[one.key]) for one in busy}
-    room = frame - GUARD * len(busy)
-    if (wanted := sum(length.values())) > room:
-        length = {key: part * room // wanted for key, part in length.items()}
-    elif stretched:
+    room, wanted = frame - GUARD * len(busy), sum(length.values())
+    if stretched:
         total = sum(share[key] for key in length)
-        length = {key: room * share[key] // total for key in length}
+        length = {key: room * share[key] // total + room * shift.get(key, 0) // FULL for key in length}
+    elif wanted > room:
+        length = {key: part * room // wanted for key, part in length.items()}
     gap = (frame - sum(length.values())) // len(busy)
     turns: dict[K, Turn] = {}
     offset = 0

@@ -41,6 +41,20 @@ def test_a_frame_follows_its_kernels_but_not_at_every_look(world):
     assert frames[5] == frames[6] > 70  # another kernel: at once
 
 
+def test_who_cannot_fill_his_slot_gets_what_the_neighbour_s_is_longer_than_it_need_be(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.run(1, "a", "b")
+    before = world.device("b").slot_length
+    for _ in range(50):
+        world.fill = 1.0
+        world.launch("a")
+        world.fill = 0.8
+        world.run(0.1, "b")
+    assert world.device("b").slot_length > 1.05 * before
+    assert world.device("a").slot_length > 12 * MS
+
+
 def test_what_the_driver_holds_takes_no_turns_and_gives_none(world):
     world.slice("a", 6000, backend="mps")
     world.slice("b", 3000)
