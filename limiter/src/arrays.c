@@ -19,14 +19,23 @@
 #include "objects.h"
 
 #define HOLDS_NOTHING (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
-#define ONE_ARRAY (UINT64_C(1) << 32)
 
-/* The small arrays on a device: how many there are << 32, and how many pages are charged for them. */
+/* The small arrays on a device: how many, of them larger than half a page, and the pages charged for all of them. */
+struct pack {
+    uint64_t arrays : 28, wide : 18, pages : 18;
+};
+
+union packed {
+    struct pack pack;
+    uint64_t word;
+};
+
 static _Atomic uint64_t packs[WEIR_MAX_DEVICES];
 
 struct storage { /* bytes that an array takes: somewhere between these two */
     uint64_t least, most;
     uint64_t before; /* free on the card before the call; read where they differ */
+    uint64_t size;   /* of the array, as far as it is known */
     bool packed;
     int device;
 };
@@ -49,6 +58,7 @@ static struct storage storage_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned 
     if (!shape || (shape->Flags & HOLDS_NOTHING))
         return storage;
     struct weir_array_size size = weir_array_size(shape, levels);
+    storage.size = size.least;
     storage.packed = size.most <= WEIR_BLOCK;
     storage.most = weir_footprint(size.most);
     storage.least = storage.packed ? 0 : weir_footprint(size.least);
@@ -79,6 +89,26 @@ static uint64_t taken(const struct storage *storage)
     return less < storage->most ? less : storage->most;
 }
 
+static bool is_wide(uint64_t size)
+{
+    return size > WEIR_BLOCK / 2;
+}
+
+/* One small array more, which took a page or did not; it did if it is wide and each page has a wide one. */
+static uint64_t pack(int device, uint64_t size, uint64_t charged)
+{
+    union packed next, seen = {.word = atomic_load(&packs[device])};
+    bool fresh;
+    do {
+        next = seen;
+        next.pack.arrays++;
+        next.pack.wide += is_wide(size);
+        fresh = charged || next.pack.wide > next.pack.pages;
+        next.pack.pages += fresh;
+    } while (!atomic_compare_exchange_weak(&packs[device], &seen.word, next.word));
+    return fresh ? WEIR_BLOCK : 0;
+}
+
 static CUresult settle(CUresult result, const struct storage *storage, const void *handle)
 {
     int device = storage->device;
@@ -86,38 +116,40 @@ static CUresult settle(CUresult result, const struct storage *storage, const voi
     if (device < 0)
         return result;
     uint64_t charged = result == CUDA_SUCCESS ? taken(storage) : 0;
+    if (storage->packed && result == CUDA_SUCCESS)
+        charged = pack(device, storage->size, charged);
     weir_give_back(device, WEIR_KIND_BUFFER, storage->most - charged);
     if (result != CUDA_SUCCESS || !storage->most)
         return result;
-    struct weir_object object = {.size = storage->most,
+    struct weir_object object = {.size = storage->packed ? storage->size : storage->most,
                                  .charged = charged,
                                  .context = weir_current_context(),
                                  .device = (int16_t)device,
                                  .kind = WEIR_KIND_BUFFER};
-    if (storage->packed)
-        atomic_fetch_add(&packs[device], ONE_ARRAY + charged / WEIR_BLOCK);
     weir_keep(WEIR_TAG_ARRAY, (uintptr_t)handle, &object);
     return result;
 }
 
-/* One small array less: the others keep a page each at most, and the last takes along all that is charged. */
-static void unpack(int device, bool freed)
+/* One small array less: the others keep a page each at most, the wide ones no less, and the last takes all along. */
+static void unpack(int device, uint64_t size, bool freed)
 {
-    uint64_t seen = atomic_load(&packs[device]), next, given;
+    union packed next, seen = {.word = atomic_load(&packs[device])};
     do {
-        uint64_t held = seen % ONE_ARRAY, others = seen / ONE_ARRAY - 1;
-        uint64_t kept = freed && held ? held - 1 : held;
-        kept = kept < others ? kept : others;
-        given = held - kept;
-        next = others * ONE_ARRAY + kept;
-    } while (!atomic_compare_exchange_weak(&packs[device], &seen, next));
-    weir_give_back(device, WEIR_KIND_BUFFER, given * WEIR_BLOCK);
+        next = seen;
+        next.pack.arrays--;
+        next.pack.wide -= is_wide(size);
+        if (next.pack.pages > next.pack.arrays)
+            next.pack.pages = next.pack.arrays;
+        else if (freed && next.pack.pages > next.pack.wide)
+            next.pack.pages--;
+    } while (!atomic_compare_exchange_weak(&packs[device], &seen.word, next.word));
+    weir_give_back(device, WEIR_KIND_BUFFER, (uint64_t)(seen.pack.pages - next.pack.pages) * WEIR_BLOCK);
 }
 
 void weir_array_gone(const struct weir_object *object, bool freed)
 {
     if (object->size <= WEIR_BLOCK)
-        unpack(object->device, freed);
+        unpack(object->device, object->size, freed);
     else
         weir_give_back(object->device, WEIR_KIND_BUFFER, object->charged);
 }

@@ -76,7 +76,7 @@ static void random_steps(unsigned seed, int steps, bool alone)
             REQUIRE(give(slot) == CUDA_SUCCESS);
         } else {
             made = slot;
-            size_t least = alone || !packed_unseen(kind) ? 0 : 2 << 20;
+            size_t least = alone || !packed_unseen(kind) ? 0 : 1 << 20;
             CUresult result = take(kind, least + random_size());
             REQUIRE(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
             refused += result != CUDA_SUCCESS;
