@@ -71,11 +71,14 @@ MEASURED = {
     "a mipmapped cubemap": ((Array(128, 128, 6, channels=4, flags=CUBE, levels=8), 4),),
     "mipmapped arrays of 64 x 64": ((square(64, 23, levels=7), 2), (square(64, levels=7), 2)),
     "one of 1.5 MiB beside small ones": ((square(64), 2), (HIGH, 0), (square(64, 7), 0)),
-    "texels of four floats, and of one": (
+    "texels of different sizes": (
         (square(64), 2),
         (Array(64, 64), 2),
         (square(64), 0),
-        (Array(64, 64), 0),
+        (Array(64, 64, 0, HALF, 2), 0),
+        (Array(64, 64, 0, BYTE), 2),
+        (Array(64, 64, 0, BYTE, 2), 2),
+        (Array(64, 64, 0, FLOAT, 2), 2),
     ),
 }
 LARGE = {name: rows[0] for name, rows in MEASURED.items() if rows[0][1] > 2 and rows[0][0].count == 1}
