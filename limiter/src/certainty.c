@@ -69,13 +69,12 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
 }
 
 /*
- * How long the GPU waited for the batch's first launch. At an event of its own it may have been idle, and then its
- * work began when the launch reached it. Where it follows another, which was not over when the launch was on its
- * way, it may have waited as well: as long as the clock is sure of.
+ * How long the GPU waited for the batch's first launch. If it was idle, its work began when the launch reached it. If
+ * it had work when the launch was on its way, it may have waited as well: as long as the clock is sure of.
  */
-int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle)
+int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start)
 {
-    if (!was_idle && !batch->loading)
+    if (!batch->idle && !batch->loading)
         return most((int64_t)batch->launched - (start + timeline->shift + timeline->slack), 0);
     int64_t waited = (int64_t)batch->launched - (start + timeline->shift);
     return least((int64_t)batch->calling, most(waited, waited > -AT_ONCE ? MARKS : 0));

@@ -86,7 +86,7 @@ static struct batch *batch_take(struct meter *meter)
         batch->start = batch->end = NULL;
         batch->charged = 0;
         batch->terms = (struct terms){.limit = 0};
-        batch->guessed = batch->blind = batch->apart = false;
+        batch->guessed = batch->blind = batch->apart = batch->idle = false;
         batch->launches = batch->note_count = 0;
         atomic_store_explicit(&batch->launched, 0, memory_order_relaxed);
         atomic_store_explicit(&batch->calling, 0, memory_order_relaxed); /* the launch that opened the last one */
@@ -184,6 +184,7 @@ static bool batch_begin(struct meter *meter, struct lane *lane, const struct ter
                    timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
     batch->blind = lane->blind = plan->blind;
     batch->apart = plan->apart;
+    batch->idle = !plan->blind && !chained && stream_idle(lane->stream);
     if (!plan->blind && !chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
         batch_free(meter, batch);
         return false;

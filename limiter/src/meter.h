@@ -48,6 +48,7 @@ struct batch {
     bool guessed;     /* charged without any measurement of its function */
     bool blind;       /* without events: charged as estimated */
     bool apart;       /* of one launch that is timed for its function's sake */
+    bool idle;        /* its stream was complete when it began, at an event of its own */
     uint32_t launches;
     unsigned note_count;
     struct estimate_note notes[METER_NOTES];
@@ -173,7 +174,7 @@ static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end);
 bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t start,
                       int64_t end);
-int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, bool was_idle);
+int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start);
 
 /* Whether the calling thread may record into the lane's stream and ask about it. */
 bool lane_within_reach(const struct lane *lane);

@@ -147,13 +147,12 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     int64_t start = lane->end_ns, end;
     if (batch->start && !timeline_consume(lane->timeline, batch->start, batch->opened, &start))
         return false;
-    bool was_idle = batch->start;
     batch->start = NULL;
     if (!timeline_consume(lane->timeline, batch->end, 0, &end))
         return false;
     lane->end_ns = end;
     int64_t shift = lane->timeline->shift;
-    start += batch_idled(lane->timeline, batch, start, was_idle);
+    start += batch_idled(lane->timeline, batch, start);
     int64_t measured = end > start ? end - start : 0;
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
     int64_t sure = batch_surely_used(&meter->calm, batch, start + shift, end + shift);
