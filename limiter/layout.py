@@ -168,7 +168,8 @@ class StatsDevice(LittleEndianStructure):
         ("covered", c_uint64 * COVERED),
         ("balance_limit", c_uint64),
         ("longest_seen", c_uint64),
-        ("reserved", c_uint64 * (8 - COVERED)),
+        ("queue", c_uint64),
+        ("reserved", c_uint64 * (7 - COVERED)),
     )
 
 

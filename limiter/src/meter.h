@@ -18,6 +18,7 @@
 #include "coverage.h"
 #include "estimates.h"
 #include "page.h"
+#include "queue.h"
 #include "timeline.h"
 
 #define METER_LANES 64 /* bits of a mask */
@@ -95,6 +96,7 @@ struct meter {
     atomic_flag held;
     _Atomic uint64_t late; /* ns by which sleeping threads wake up late, averaged */
     _Atomic uint64_t drain; /* as the page's, of this process alone: what that is later by is siblings' work */
+    struct queue_place place; /* in the slice's queue */
     uint64_t batch_count;
     uint64_t collected;       /* when results were last looked for */
     uint64_t open, waiting;   /* masks of lanes with an open batch, with closed ones */

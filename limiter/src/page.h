@@ -160,7 +160,8 @@ struct weir_stats_device {
     _Atomic uint64_t covered[WEIR_COVERED]; /* pacing: when kernels of the slice ran, as told of late (coverage.h) */
     _Atomic uint64_t balance_limit; /* pacing: the limit by which the balance counts, basis points; 0: none yet */
     _Atomic uint64_t longest_seen; /* ns, CLOCK_MONOTONIC: when a launch last took about as long as longest_kernel */
-    uint64_t reserved[8 - WEIR_COVERED];
+    _Atomic uint64_t queue; /* pacing: whose turn it is among the processes of the slice (queue.h) */
+    uint64_t reserved[7 - WEIR_COVERED];
 };
 
 struct weir_intent { /* one ledger operation under way */

@@ -7,9 +7,15 @@
 
 #define TURN_LOOK (50 * WEIR_MS)  /* longest sleep: a change of gate, limit or lease is obeyed after that */
 #define TURN_PROBE (50 * WEIR_MS) /* longest wait for the first measurement of a function */
-#define TURN_WORTH (200 * WEIR_US) /* less of a sibling's work is not waited for … */
+#ifndef TURN_WORTH
+#define TURN_WORTH (200 * WEIR_US)
+#endif
+// /* less of a sibling's work is not waited for … */
 #define TURN_SPARE (10 * WEIR_MS)  /* … nor any while so much budget is left */
 #define TURN_POLL (200 * WEIR_US) /* … and how often it is looked for */
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Under a limit a function's second launch waits a while until the first has shown how long it takes. */
 static bool probing(const struct launch *launch, uint64_t now)
@@ -42,16 +48,35 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
 }
 
 /*
- * Until when a sibling's work is in flight, if there is enough of it to wait for. Two processes of a slice that
- * have the card in turns cost the slice more than they use; who has budget to spare need not care.
+ * Until when to wait because other processes of the slice have the card, or are to have it first; 0: no longer. Who has
+ * budget to spare need not care. A sibling's work in flight is waited for once, when the turn begins: its end is an
+ * estimate, and whoever is not in the queue (an older library's process) may add to it for ever.
  */
-static uint64_t siblings_until(const struct meter *meter, uint64_t now)
+static uint64_t siblings_until(const struct launch *launch, const struct pacer_verdict *verdict, bool *waited, uint64_t now)
 {
+    struct meter *meter = launch->meter;
+    uint64_t balance = atomic_load_explicit(&meter->stats->balance, memory_order_relaxed);
     uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
     uint64_t own = atomic_load_explicit(&meter->drain, memory_order_relaxed);
-    uint64_t balance = atomic_load_explicit(&meter->stats->balance, memory_order_relaxed);
-    bool waits = drain > own && drain > now + TURN_WORTH && balance + TURN_SPARE > now;
-    return waits ? drain : 0;
+    if (balance + TURN_SPARE <= now || !meter_try(meter))
+        return 0;
+    struct queue_wish wish = {.pass = verdict->pass, .drain = own};
+    uint64_t works = later(drain, now);
+    uint64_t look = sooner(verdict->wait_until, now + TURN_LOOK);
+    wish.until = verdict->pass ? works + later(PACER_TICKET, estimate_charge(launch->estimate, now)) : look + QUEUE_PATIENCE;
+    bool served = queue_serves(&meter->stats->queue, &meter->place, &wish, now);
+    uint64_t until = 0;
+    if (!served)
+        until = later(works, now + TURN_POLL);
+    else if (!meter->place.used && !*waited && drain > own && drain > now + TURN_WORTH) {
+        until = drain;
+        *waited = true;
+    } else if (!meter->place.used && verdict->pass) {
+        meter->place.used = true;
+        meter->place.began = works;
+    }
+    meter_release(meter);
+    return until;
 }
 
 /* Sleeps, and learns by how much sleeping threads wake up late on this host. */
@@ -79,33 +104,34 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
 {
     struct meter *meter = launch->meter;
     uint64_t began = now, rest_until = 0;
+    bool throttled = false;
     struct pacer_verdict verdict = decide(launch, rule, 0, now);
     if (!verdict.pass) {
         settle(meter, now);
         verdict = decide(launch, rule, 0, now);
     }
-    for (bool gave_way = false;;) {
-        uint64_t until = verdict.pass && !gave_way && pacer_binds(rule) ? siblings_until(meter, now) : 0;
-        if (until) {
-            verdict = (struct pacer_verdict){.wait_until = until};
-            gave_way = true; /* once: nobody starves */
-        }
-        if (verdict.pass)
+    for (bool waited = false;;) {
+        uint64_t until = pacer_binds(rule) ? siblings_until(launch, &verdict, &waited, now) : 0;
+        if (verdict.pass && !until)
             break;
-        if (!rest_until) {
-            rest_until = verdict.wait_until;
+        if (!throttled) {
+            throttled = true;
             launch_count(&meter->stats->throttled_periods, 1);
         }
+        if (!until && !rest_until)
+            rest_until = verdict.wait_until;
+        if (verdict.pass || until > verdict.wait_until)
+            verdict.wait_until = until;
         settle(meter, now);
         atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
         atomic_store_explicit(&launch->slice->stats->heartbeat, now, memory_order_relaxed);
-        sleep_until(meter, verdict.wait_until < now + TURN_LOOK ? verdict.wait_until : now + TURN_LOOK);
+        sleep_until(meter, sooner(verdict.wait_until, now + TURN_LOOK));
         now = weir_now();
         if (rule->frame)
             settle(meter, now); /* what has become of the work in flight decides about the rest of the slot */
         verdict = decide(launch, rule, rest_until, now);
     }
-    if (rest_until)
+    if (throttled)
         launch_count(&meter->stats->throttled_time, now - began);
     if (pacer_binds(rule))
         launch_count(&meter->stats->periods, 1);

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 METER = ("meter", "waits", "results", "certainty", "timeline", "streams", "estimates", "coverage")
-PACING = ("pacing", "launch", "turn", *METER, "pacer")
+PACING = ("pacing", "launch", "turn", "queue", *METER, "pacer")
 H200 = {"mark_us": 3.9, "gap_us": 1.8, "late_us": 60}  # what its events, launches and wake-ups cost
 
 Settings = dict[str, float]
