@@ -87,7 +87,8 @@ bool queue_serves(_Atomic uint64_t *word, struct queue_place *place, const struc
         struct queue_place then = *place;
         bool served = advance(&queue, &then, wish, now);
         uint64_t new = pack(&queue, now);
-        if (new != old && !atomic_compare_exchange_weak_explicit(word, &old, new, memory_order_relaxed, memory_order_relaxed))
+        if (new != old && !atomic_compare_exchange_weak_explicit(word, &old, new, memory_order_relaxed,
+                                                                 memory_order_relaxed))
             continue;
         *place = then;
         return served;

@@ -20,7 +20,7 @@
 #include "clock.h"
 
 #define QUEUE_PATIENCE (100 * WEIR_MS) /* for a process that is served and does not say so */
-#define QUEUE_TURN (4 * WEIR_MS)      /* of work, then the next in the queue is served */
+#define QUEUE_TURN (10 * WEIR_MS)      /* of work, then the next in the queue is served */
 
 /* A process's place; zeroed: none. */
 struct queue_place {

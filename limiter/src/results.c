@@ -15,8 +15,11 @@ void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint6
         pacer_charge_balance(&meter->stats->balance, ns, limit, now);
 }
 
+/* What is given back of work that should be complete already makes no other's complete sooner. */
 void meter_charge_drain(struct meter *meter, int64_t ns, uint64_t now)
 {
+    uint64_t own = atomic_load_explicit(&meter->drain, memory_order_relaxed);
+    ns = most(ns, own > now ? -(int64_t)(own - now) : 0);
     pacer_charge_drain(&meter->stats->drain, ns, now);
     pacer_charge_drain(&meter->drain, ns, now);
 }
@@ -134,14 +137,6 @@ static int64_t newly_covered(struct meter *meter, const struct timeline *timelin
     return shared < used - COVERAGE_UNIT ? shared : used; /* less is rounding */
 }
 
-/* Whether a sibling has work in flight: only the page's word tells of it, so what this process knows is not all. */
-static bool siblings_work(const struct meter *meter, uint64_t now)
-{
-    uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
-    uint64_t own = atomic_load_explicit(&meter->drain, memory_order_relaxed);
-    return drain > now && drain > own;
-}
-
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
@@ -168,7 +163,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         take_sample(lane, batch, used);
     }
     count_gpu_time(meter, used);
-    meter->foresees = batch->terms.slot_end && !siblings_work(meter, now);
+    meter->foresees = batch->terms.slot_end;
     meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);
     if (!meter->foresees)
         meter_charge_drain(meter, used - batch->charged, now); /* else see foresee */

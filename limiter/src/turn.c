@@ -7,12 +7,10 @@
 
 #define TURN_LOOK (50 * WEIR_MS)  /* longest sleep: a change of gate, limit or lease is obeyed after that */
 #define TURN_PROBE (50 * WEIR_MS) /* longest wait for the first measurement of a function */
-#ifndef TURN_WORTH
-#define TURN_WORTH (200 * WEIR_US)
-#endif
-// /* less of a sibling's work is not waited for … */
-#define TURN_SPARE (10 * WEIR_MS)  /* … nor any while so much budget is left */
-#define TURN_POLL (200 * WEIR_US) /* … and how often it is looked for */
+#define TURN_WORTH (50 * WEIR_US) /* less of a sibling's work is not waited for … */
+#define TURN_AFTER (50 * WEIR_US) /* … and this much longer, for his word on it is best just after */
+#define TURN_SPARE (10 * WEIR_MS) /* outside of slots, siblings of a slice with so much budget left need no order */
+#define TURN_POLL (200 * WEIR_US) /* how often what shows in no word is looked for */
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -47,36 +45,52 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
     return verdict;
 }
 
+/* What the queue is told: others need not wait for this process once its work is complete, or its rest over. */
+static struct queue_wish wish_of(const struct launch *launch, const struct pacer_verdict *verdict, uint64_t busy_until,
+                                 uint64_t now)
+{
+    uint64_t ticket = later(PACER_TICKET, estimate_charge(launch->estimate, now));
+    uint64_t asks = sooner(verdict->wait_until, now + TURN_LOOK);
+    return (struct queue_wish){
+        .pass = verdict->pass,
+        .drain = atomic_load_explicit(&launch->meter->drain, memory_order_relaxed),
+        .until = verdict->pass ? busy_until + ticket : asks + QUEUE_PATIENCE,
+    };
+}
+
 /*
- * Until when to wait because other processes of the slice have the card, or are to have it first; 0: no longer. Who has
- * budget to spare need not care. A sibling's work in flight is waited for once, when the turn begins: its end is an
- * estimate, and whoever is not in the queue (an older library's process) may add to it for ever.
+ * Until when to wait because another process of the slice is served, or has work in flight still; 0: no longer. Its
+ * end is an estimate, and whoever does not queue (an older library's process) may add to it for ever: `patience`
+ * bounds that wait. Whoever does not get the meter passes: a thread beside him is asking.
  */
-static uint64_t siblings_until(const struct launch *launch, const struct pacer_verdict *verdict, bool *waited, uint64_t now)
+static uint64_t siblings_until(const struct launch *launch, const struct pacer_verdict *verdict, uint64_t *patience,
+                               uint64_t now)
 {
     struct meter *meter = launch->meter;
-    uint64_t balance = atomic_load_explicit(&meter->stats->balance, memory_order_relaxed);
+    struct queue_place *place = &meter->place;
     uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
-    uint64_t own = atomic_load_explicit(&meter->drain, memory_order_relaxed);
-    if (balance + TURN_SPARE <= now || !meter_try(meter))
+    uint64_t busy_until = later(drain, now), until = 0;
+    if (!meter_try(meter))
         return 0;
-    struct queue_wish wish = {.pass = verdict->pass, .drain = own};
-    uint64_t works = later(drain, now);
-    uint64_t look = sooner(verdict->wait_until, now + TURN_LOOK);
-    wish.until = verdict->pass ? works + later(PACER_TICKET, estimate_charge(launch->estimate, now)) : look + QUEUE_PATIENCE;
-    bool served = queue_serves(&meter->stats->queue, &meter->place, &wish, now);
-    uint64_t until = 0;
-    if (!served)
-        until = later(works, now + TURN_POLL);
-    else if (!meter->place.used && !*waited && drain > own && drain > now + TURN_WORTH) {
-        until = drain;
-        *waited = true;
-    } else if (!meter->place.used && verdict->pass) {
-        meter->place.used = true;
-        meter->place.began = works;
+    struct queue_wish wish = wish_of(launch, verdict, busy_until, now);
+    if (!queue_serves(&meter->stats->queue, place, &wish, now)) {
+        until = later(busy_until, now + TURN_POLL);
+    } else if (!place->used && verdict->pass) {
+        *patience = *patience ? *patience : now + QUEUE_PATIENCE;
+        if (drain > wish.drain && drain > now + TURN_WORTH && now < *patience)
+            until = drain + TURN_AFTER;
+        place->used = !until;
+        place->began = busy_until;
     }
     meter_release(meter);
     return until;
+}
+
+/* Whether the processes of a slice take turns: where there is a lot of budget to spare, it matters little who has it. */
+static bool in_order(const struct meter *meter, const struct pacer_rule *rule, uint64_t now)
+{
+    uint64_t balance = atomic_load_explicit(&meter->stats->balance, memory_order_relaxed);
+    return rule->frame || (pacer_binds(rule) && balance + TURN_SPARE > now);
 }
 
 /* Sleeps, and learns by how much sleeping threads wake up late on this host. */
@@ -103,15 +117,15 @@ static void settle(struct meter *meter, uint64_t now)
 struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
 {
     struct meter *meter = launch->meter;
-    uint64_t began = now, rest_until = 0;
+    uint64_t began = now, rest_until = 0, patience = 0;
     bool throttled = false;
     struct pacer_verdict verdict = decide(launch, rule, 0, now);
     if (!verdict.pass) {
         settle(meter, now);
         verdict = decide(launch, rule, 0, now);
     }
-    for (bool waited = false;;) {
-        uint64_t until = pacer_binds(rule) ? siblings_until(launch, &verdict, &waited, now) : 0;
+    for (;;) {
+        uint64_t until = in_order(meter, rule, now) ? siblings_until(launch, &verdict, &patience, now) : 0;
         if (verdict.pass && !until)
             break;
         if (!throttled) {
