@@ -103,7 +103,7 @@ struct meter {
     uint64_t drains;          /* … of those that had run dry when a wait for an event ended, as last seen */
     unsigned pending;         /* closed batches that are not measured yet */
     struct calm calm;
-    bool foresees;            /* what was measured last came in a slot (results.c) */
+    bool foresees;            /* the last batch was measured: it tells when what is left will be complete */
     struct weir_stats_device *_Atomic stats; /* set anew at each slow launch, for the page may be replaced */
     struct lane lanes[METER_LANES];
     struct batch batches[METER_BATCHES];

@@ -10,6 +10,7 @@
 #define UNIT_BITS 12
 #define MOMENTS (UINT64_C(1) << (64 - 2 * NUMBER_BITS))
 #define REACH (WEIR_S >> UNIT_BITS) /* no moment is further off */
+#define MOST 512 /* processes in a slice: a longer queue is noise */
 #define TRIES 8
 
 struct queue {
@@ -23,7 +24,8 @@ static struct queue unpack(uint64_t word, uint64_t now)
 {
     unsigned served = word & (NUMBERS - 1), next = word >> NUMBER_BITS & (NUMBERS - 1);
     uint64_t until = ((word >> 2 * NUMBER_BITS) - units(now)) & (MOMENTS - 1);
-    return (struct queue){served, (next - served) & (NUMBERS - 1), until <= REACH ? until : 0};
+    unsigned length = (next - served) & (NUMBERS - 1);
+    return (struct queue){served, length <= MOST ? length : 0, until <= REACH ? until : 0};
 }
 
 static uint64_t pack(const struct queue *queue, uint64_t now)
@@ -57,26 +59,32 @@ static void join(struct queue *queue, struct queue_place *place)
     queue->length++;
 }
 
-static bool gives_way(const struct queue_place *place, const struct queue_wish *wish)
+/* Who is served leaves when he must rest or has had his turn, if anybody waits; but his work is complete first. */
+static void consider_leaving(const struct queue *queue, struct queue_place *place, const struct queue_wish *wish,
+                             uint64_t now)
 {
-    return place->used && (!wish->pass || wish->drain > place->began + QUEUE_TURN);
+    bool over = !wish->pass || wish->drain > place->began + QUEUE_TURN;
+    if (!place->leaves && place->used && over && queue->length > 1)
+        place->leaves = (wish->drain > now ? wish->drain : now) + QUEUE_PATIENCE;
 }
 
-/* What becomes of queue and place at this moment; whether the process is served then. */
+/* What becomes of queue and place at this moment; whether the process may launch then. */
 static bool advance(struct queue *queue, struct queue_place *place, const struct queue_wish *wish, uint64_t now)
 {
     if (before(queue, place->number) >= queue->length)
         join(queue, place);
-    if (before(queue, place->number) == 0 && queue->length > 1 && gives_way(place, wish)) {
+    if (before(queue, place->number) == 0)
+        consider_leaving(queue, place, wish, now);
+    bool gone = place->leaves && (wish->drain <= now || now >= place->leaves);
+    if (before(queue, place->number) == 0 ? gone : !queue->until) {
         serve_next(queue, now);
-        join(queue, place);
+        if (gone)
+            join(queue, place);
     }
-    if (before(queue, place->number) > 0 && !queue->until)
-        serve_next(queue, now);
     if (before(queue, place->number) > 0)
         return false;
-    wait_for_served(queue, wish->until, now);
-    return true;
+    wait_for_served(queue, place->leaves ? wish->drain + QUEUE_GRACE : wish->until, now);
+    return !place->leaves;
 }
 
 bool queue_serves(_Atomic uint64_t *word, struct queue_place *place, const struct queue_wish *wish, uint64_t now)

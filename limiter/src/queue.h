@@ -20,19 +20,21 @@
 #include "clock.h"
 
 #define QUEUE_PATIENCE (100 * WEIR_MS) /* for a process that is served and does not say so */
-#define QUEUE_TURN (10 * WEIR_MS)      /* of work, then the next in the queue is served */
+#define QUEUE_TURN (4 * WEIR_MS) /* of work, then the next in the queue is served */
+#define QUEUE_GRACE (2 * WEIR_MS) /* for one that should be through, and has not said so */
 
 /* A process's place; zeroed: none. */
 struct queue_place {
     unsigned number; /* and one */
     bool used;       /* it has launched since it was served, … */
     uint64_t began;  /* … from then on */
+    uint64_t leaves; /* it launches no more; others follow when its work is complete, or then; 0: not yet */
 };
 
 /* What a launch of the process would do if it were served. */
 struct queue_wish {
     bool pass;
-    uint64_t drain; /* when what is launched already is complete */
+    uint64_t drain; /* when what it has launched already is complete */
     uint64_t until; /* when others need wait for it no longer */
 };
 

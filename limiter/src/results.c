@@ -7,6 +7,7 @@
 
 #define SAMPLES 64    /* batches that are averaged */
 #define SAMPLE_MOST 2 /* a slice is not charged for more than this by what others used */
+#define STILL ((int64_t)(100 * WEIR_US)) /* what is left, at least, of work that is not complete yet */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
 void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
@@ -163,10 +164,8 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         take_sample(lane, batch, used);
     }
     count_gpu_time(meter, used);
-    meter->foresees = batch->terms.slot_end;
+    meter->foresees = true;
     meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);
-    if (!meter->foresees)
-        meter_charge_drain(meter, used - batch->charged, now); /* else see foresee */
     if (!waited)
         learn(meter, batch, (uint64_t)measured, now);
     batch_free(meter, batch);
@@ -205,13 +204,14 @@ static int64_t lane_left(const struct lane *lane, uint64_t now)
     if (!lane->oldest)
         return open;
     int64_t began = most((int64_t)lane->oldest->opened, lane->end_ns + lane->timeline->shift);
-    int64_t runs = least(most((int64_t)now - began, 0), most(lane->oldest->charged, 0));
+    int64_t runs = least(most((int64_t)now - began, 0), most(lane->oldest->charged - STILL, 0));
     return open + lane->queued - runs;
 }
 
 /*
- * Sets right when the work in flight will be complete: streams run side by side, each as fast as was measured. In a
- * slot only, where the end of it decides; elsewhere siblings wait for each other's, and elapsed time says more.
+ * Sets right when the work in flight will be complete: streams run side by side, each as fast as was measured. Both a
+ * slot's end and siblings' turns hang on it. Siblings seldom have work in flight at once (queue.h); if they do, each
+ * sets the slice's word right by what he knows of his own.
  */
 static void foresee(struct meter *meter, uint64_t now)
 {

@@ -9,7 +9,7 @@
 #define TURN_PROBE (50 * WEIR_MS) /* longest wait for the first measurement of a function */
 #define TURN_WORTH (50 * WEIR_US) /* less of a sibling's work is not waited for … */
 #define TURN_AFTER (50 * WEIR_US) /* … and this much longer, for his word on it is best just after */
-#define TURN_SPARE (10 * WEIR_MS) /* outside of slots, siblings of a slice with so much budget left need no order */
+#define TURN_SPARE (30 * WEIR_MS) /* outside of slots, siblings of a slice with so much budget left need no order */
 #define TURN_POLL (200 * WEIR_US) /* how often what shows in no word is looked for */
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -58,6 +58,17 @@ static struct queue_wish wish_of(const struct launch *launch, const struct pacer
     };
 }
 
+/* Asks the queue. Who leaves it with all of his work complete says so of the slice's: none has work in flight then. */
+static bool is_served(struct meter *meter, const struct queue_wish *wish, uint64_t now)
+{
+    bool left = meter->place.leaves;
+    bool served = queue_serves(&meter->stats->queue, &meter->place, wish, now);
+    uint64_t drain = atomic_load_explicit(&meter->stats->drain, memory_order_relaxed);
+    if (left && !meter->place.leaves && wish->drain <= now && drain > now)
+        pacer_charge_drain(&meter->stats->drain, -(int64_t)(drain - now), now);
+    return served;
+}
+
 /*
  * Until when to wait because another process of the slice is served, or has work in flight still; 0: no longer. Its
  * end is an estimate, and whoever does not queue (an older library's process) may add to it for ever: `patience`
@@ -73,8 +84,9 @@ static uint64_t siblings_until(const struct launch *launch, const struct pacer_v
     if (!meter_try(meter))
         return 0;
     struct queue_wish wish = wish_of(launch, verdict, busy_until, now);
-    if (!queue_serves(&meter->stats->queue, place, &wish, now)) {
-        until = later(busy_until, now + TURN_POLL);
+    if (!is_served(meter, &wish, now)) {
+        *patience = 0;
+        until = place->leaves ? later(wish.drain, now + TURN_AFTER) : later(busy_until + TURN_AFTER, now + TURN_POLL);
     } else if (!place->used && verdict->pass) {
         *patience = *patience ? *patience : now + QUEUE_PATIENCE;
         if (drain > wish.drain && drain > now + TURN_WORTH && now < *patience)

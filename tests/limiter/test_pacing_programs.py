@@ -7,6 +7,7 @@ busy machine must not fail these.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -82,6 +83,25 @@ class TestShares:
         assert len(each) == 3
         assert 24 < sum(each) < 36
         assert min(each) > 2
+
+    @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+    def test_siblings_go_on_whenever_one_is_stopped_or_killed(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes, how: signal.Signals
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=3000))
+        stays = start_load(machine, slice_)
+        for moment in range(6):  # wherever in its turn it is then
+            goes = start_load(machine, slice_)
+            both = slice_.stats.devices[0].launches + 100
+            eventually(lambda both=both: slice_.stats.devices[0].launches > both)  # type: ignore[misc]
+            time.sleep(0.003 * moment)
+            goes.send_signal(how)
+            alone = slice_.stats.devices[0].launches + 100  # a third of a second by its budget
+            eventually(lambda alone=alone: slice_.stats.devices[0].launches > alone, seconds=10)  # type: ignore[misc]
+            goes.kill()
+            goes.communicate()
+        stays.kill()
+        stays.communicate()
 
 
 class TestChangesAtRunTime:
