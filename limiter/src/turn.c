@@ -58,6 +58,12 @@ static struct queue_wish wish_of(const struct launch *launch, const struct pacer
     };
 }
 
+/* Estimates add up what streams do side by side, so work may be complete sooner than said: it is looked at half-way. */
+static uint64_t halfway(uint64_t until, uint64_t now)
+{
+    return until > now + 2 * WEIR_MS ? now + (until - now) / 2 : until;
+}
+
 /* Asks the queue. Who leaves it with all of his work complete says so of the slice's: none has work in flight then. */
 static bool is_served(struct meter *meter, const struct queue_wish *wish, uint64_t now)
 {
@@ -86,7 +92,8 @@ static uint64_t siblings_until(const struct launch *launch, const struct pacer_v
     struct queue_wish wish = wish_of(launch, verdict, busy_until, now);
     if (!is_served(meter, &wish, now)) {
         *patience = 0;
-        until = place->leaves ? later(wish.drain, now + TURN_AFTER) : later(busy_until + TURN_AFTER, now + TURN_POLL);
+        until = place->leaves ? later(halfway(wish.drain, now), now + TURN_AFTER)
+                              : later(halfway(busy_until, now) + TURN_AFTER, now + TURN_POLL);
     } else if (!place->used && verdict->pass) {
         *patience = *patience ? *patience : now + QUEUE_PATIENCE;
         if (drain > wish.drain && drain > now + TURN_WORTH && now < *patience)

@@ -33,6 +33,12 @@ class TestSiblings:
             assert total(each) == pytest.approx(share, abs=0.01), (after, drift)
             assert min(one["smooth"] for one in each) > 0.7 * share / processes, (after, drift)
 
+    def test_share_one_budget_with_two_streams_each(self, worlds: Worlds) -> None:
+        alike: list[Settings] = [{"slice": 0, "start_at": 0.0003 * i} for i in range(3)]
+        each = worlds(*alike, limit=9000, streams=2, kernel_us=300, warmup=2, seconds=10, **H200)
+        assert total(each) == pytest.approx(0.9, abs=0.02)
+        assert min(one["smooth"] for one in each) > 0.7 * 0.3
+
     @pytest.mark.parametrize("kernel_us", [44, 1000, 5000])
     @pytest.mark.parametrize("processes", [2, 3])
     def test_share_one_slot_beside_a_neighbour(self, worlds: Worlds, processes: int, kernel_us: int) -> None:
