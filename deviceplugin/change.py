@@ -183,7 +183,7 @@ def put_into_force(box: Path, path: Path, wanted: Identity) -> None:
 @click.option("--cores", metavar="PERCENT", help="1 to 100.")
 @click.option("--policy", type=click.Choice(["fixed", "burst"]), help="As for weir run.")
 @click.option("--priority", type=click.IntRange(0, 1), help="As for weir run.")
-@frame_option
+@frame_option("as before")
 @click.option(
     "--lease",
     metavar="TIME",

@@ -16,16 +16,17 @@ SHORTEST_FRAME_MS = 5  # a slot's edges cost 0.2 to 0.3 ms of each frame
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def frame_option(command: C) -> C:
-    """Add --frame."""
+def frame_option(otherwise: str, envvar: str | None = None) -> Callable[[C], C]:
+    """Add --frame, which `envvar` stands in for; `otherwise`: what holds where neither is given."""
     return click.option(
         "--frame",
         metavar="MS",
-        envvar="WEIR_FRAME",
+        envvar=envvar,
+        show_envvar=True,
         help="The frame of time slots that it shares with neighbours, as 10 (waits less) or 50 (loses less); "
-        "a card keeps to the shortest that its slices ask for. Not given: 20, or 50 on a card that is "
-        "promised whole.",
-    )(command)
+        "a card keeps to the shortest that its slices ask for, longer where a kernel needs it. "
+        f"Not given: {otherwise}.",
+    )
 
 
 def parse_frame(text: str | None) -> int | None:

@@ -179,7 +179,7 @@ def refuse_nesting(environment: Mapping[str, str]) -> None:
     show_default=True,
     help="0 goes before 1 where both want what nobody was promised.",
 )
-@frame_option
+@frame_option("20, more on a card that is promised almost whole", envvar="WEIR_FRAME")
 @click.option(
     "--context",
     "context_counts",

@@ -39,6 +39,7 @@ def test_limits_are_in_force_when_the_command_ends(box):
 def test_what_was_not_named_stays(box):
     begin(box, "--name", "alice", "--memory", "2GiB", "--cores", "30", "--frame", "10")
     before = box.slices()["alice"].identity
+    box.environment["WEIR_FRAME"] = "50"  # for slices that begin
     assert change(box, "alice", "--cores", "40").returncode == 0
     after = box.slices()["alice"].identity
     assert (after.devices[0].memory_bytes, after.frame_ms, after.generation) == (
