@@ -75,9 +75,7 @@ class Container:
     reaped: int = 0  # slots taken back from dead processes
     priority: int = 1
     backend: str = "weir"  # who holds its share of the card
-    daemon_lives: bool | None = (
-        None  # MPS's, which the slice was started with; None: none, or nobody can tell
-    )
+    daemon_lives: bool | None = None  # the MPS daemon it was started with; None: none, or nobody can tell
     path: str = ""  # of its directory
     supervisor: int = 0  # process ID; 0: none lives
     unaccounted_calls: dict[str, int] = field(default_factory=dict)  # let through, by what they were for

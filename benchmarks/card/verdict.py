@@ -16,11 +16,7 @@ from benchmarks.card.loads import BY_NAME
 NO_LIMIT = 100
 BARE_FIRST, OWN_FIRST = ("bare", "100"), ("100", "bare")
 WITNESSES = {True: ("nvml",), False: ("kernel_time", "cupti", "nvml")}  # by Load.fills, the best first
-SECONDS = {
-    "load": "own",
-    "limiter": "limiter",
-    "CUPTI": "kernel_time",
-}  # what else told what told the seconds
+SECONDS = {"load": "own", "limiter": "limiter", "CUPTI": "kernel_time"}  # keys, by who told single seconds
 
 
 def unlimited(journal: Journal, load: str, key: str, rows: tuple[str, str] = BARE_FIRST) -> float | None:
