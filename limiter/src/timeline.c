@@ -67,7 +67,10 @@ static void anchor(struct timeline *timeline, int64_t ns, double wander)
     timeline->drift.most = smaller(timeline->drift.most + wander, DRIFT);
 }
 
-/* What the shift is now was between two bounds then, and since then it has grown no faster and no slower than this. */
+/*
+ * What the shift is now was between two bounds then, and since then it has grown no faster and no slower than this. If
+ * that cannot be, the clocks part faster than was reckoned with, or did: nothing learned before is kept.
+ */
 static void learn_drift(struct timeline *timeline, int64_t ns)
 {
     int64_t passed = ns - timeline->drift.ns;
@@ -78,9 +81,10 @@ static void learn_drift(struct timeline *timeline, int64_t ns)
         return;
     timeline->drift.most = smaller(timeline->drift.most, (double)most / (double)passed);
     timeline->drift.least = larger(timeline->drift.least, (double)least / (double)passed);
-    if (timeline->drift.least > timeline->drift.most)
-        anchor(timeline, ns, DRIFT + DRIFT);
-    else if (passed > DRIFT_FOR || vague)
+    if (timeline->drift.least > timeline->drift.most) {
+        timeline->drift.least = timeline->drift.most = 0;
+        anchor(timeline, ns, DRIFT);
+    } else if (passed > DRIFT_FOR || vague)
         anchor(timeline, ns, WANDER);
 }
 
@@ -97,7 +101,7 @@ static void bound(struct timeline *timeline, int64_t ns, uint64_t recorded)
     int64_t early = (int64_t)recorded - (ns + timeline->shift);
     if (recorded && early > 0) {
         timeline->shift += early;
-        timeline->slack -= early;
+        timeline->slack = timeline->slack > early ? timeline->slack - early : 0;
     }
     int64_t room = (int64_t)weir_now() - (ns + timeline->shift);
     if (room < timeline->slack)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from .world import World
+from .world import H200, World
 
 
 class TestWaitsForEvents:
@@ -177,3 +177,18 @@ class TestSlowHosts:
     def test_one_whose_kernels_become_long_is_held(self, world: World) -> None:
         result = world(**self.INFERENCE, limit=3000, longer_at=0.5, longer=100)
         assert result["share"] == pytest.approx(0.30, abs=0.01)
+
+
+class TestClocksThatPart:
+    """The card's clock beside a host's that is slewed: 500 ppm by NTP, 80,000 where chrony catches up."""
+
+    @pytest.mark.parametrize("load", [{"kernel_us": 44}, {"kernel_us": 1000}], ids=str)
+    @pytest.mark.parametrize(
+        ("drift_ppm", "error"),
+        [(-80_000, 0.04), (-500, 0.005), (-100, 0.005), (100, 0.005), (500, 0.005), (80_000, 0.04)],
+    )
+    def test_faster_than_was_reckoned_with_cost_hardly_anything(
+        self, world: World, load: dict[str, float], drift_ppm: int, error: float
+    ) -> None:
+        result = world(**load, **H200, limit=3000, drift_ppm=drift_ppm, warmup=2, seconds=20)
+        assert result["smooth"] == pytest.approx(0.30, abs=error)
