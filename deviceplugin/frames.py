@@ -54,7 +54,8 @@ def frame_length(parts: Sequence[Part], asked: int = 0, before: int = 0, stretch
     edges = steps_for_edges(parts)
     if not stretched:
         return min(max(least, edges), LONGEST_FRAME)
-    if least // 2 <= before <= 2 * max(least, edges) and suffices(parts, before, KEPT):
+    bound = min(2 * max(least, edges), longest_frame(parts))
+    if least // 2 <= before <= bound and suffices(parts, before, KEPT):
         return before
     return best_frame(tuple(parts), least, needed * FEWEST // KERNELS)
 
