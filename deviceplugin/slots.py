@@ -9,7 +9,7 @@ promise, only slots keep it whole, and each busy slice gets a part of a repeatin
 
     capped           its core limit
     capped, burst    and, in proportion to its limit, what capped slices that rest leave idle
-    uncapped         an equal part of what nobody was promised, and never less than FLOOR
+    uncapped         an equal part of what nobody was promised; FLOOR for all together where that is less
 
 Of what is lent so, slices of priority 0 have all before those of priority 1 have any; what was promised is
 never touched. Where all of them were promised theirs, what is left of the frame lengthens their slots: room
@@ -30,7 +30,7 @@ from deviceplugin.frames import FRAME, FULL, GUARD, LONGEST_FRAME, MS, Part, fra
 
 LONE_GAP = 200_000  # at the end of a frame that one slice has to itself
 OVERHANG = 1 * MS  # how far the last kernel of a slot reaches into the next, at most, without being long
-FLOOR = 100  # 1 %: a slice that nobody owes anything can still end its work
+FLOOR = 100  # 1 %: slices that nobody owes anything can still end their work; their number costs no promise
 
 K = TypeVar("K", bound=Hashable)
 
@@ -121,7 +121,8 @@ def cut(
     parts = [Part(one.limit, one.longest) for one in busy if one.capped]
     frame = frame_length(parts, asked, before, stretched)
     length = {one.key: slot_length(one, frame, share[one.key]) for one in busy}
-    room, wanted = frame - GUARD * len(busy), sum(length.values())
+    guard = min(GUARD, frame // (4 * len(busy)))  # a crowd leaves room for slots between its guards
+    room, wanted = frame - guard * len(busy), sum(length.values())
     if stretched:
         total = sum(share[key] for key in length)
         length = {key: room * share[key] // total + room * shift.get(key, 0) // FULL for key in length}
@@ -161,18 +162,19 @@ def shares(tenants: Sequence[Tenant[K]]) -> dict[K, int]:
     first = first_served(busy)
     uncapped = [one for one in first if not one.capped]
     burst = [one for one in first if one.capped]
-    later = sum(not one.capped for one in busy) - len(uncapped)
-    left = max(0, FULL - promised - FLOOR * later)
+    all_uncapped = sum(not one.capped for one in busy)
+    floor = max(1, min(FLOOR, max(FLOOR, FULL - promised) // max(1, all_uncapped)))
+    left = max(0, FULL - promised - floor * (all_uncapped - len(uncapped)))
     if not uncapped:
         idle += left if burst else 0
     elif not burst:
         left += idle
-    share = {one.key: one.limit if one.capped else FLOOR for one in busy}
+    share = {one.key: one.limit if one.capped else floor for one in busy}
     weight = sum(one.limit for one in burst)
     share |= {one.key: one.limit + idle * one.limit // weight for one in burst}
-    share |= {one.key: max(FLOOR, left // len(uncapped)) for one in uncapped}
+    share |= {one.key: max(floor, left // len(uncapped)) for one in uncapped}
     total = sum(share.values())
-    return {key: part * FULL // total for key, part in share.items()} if total > FULL else share
+    return {key: max(1, part * FULL // total) for key, part in share.items()} if total > FULL else share
 
 
 def first_served(busy: Sequence[Tenant[K]]) -> list[Tenant[K]]:
