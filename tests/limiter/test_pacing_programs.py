@@ -57,7 +57,7 @@ class TestShares:
         stats = slice_.stats.devices[0]
         assert stats.gpu_time == pytest.approx(0.9e9, rel=0.2)
         assert stats.throttled_periods > 0
-        assert stats.longest_kernel >= MS
+        assert stats.longest_kernel > 0.999 * MS  # events' times are floats
         assert stats.hook_errors == 0
 
     def test_two_slices_in_slots_get_theirs_beside_each_other(
