@@ -89,16 +89,13 @@ GRAPH(cuGraphLaunch_ptsz, own_default)
 /* Makes the stream's context the current one, until it is left again. */
 static bool enter(CUstream stream)
 {
-    CUcontext owner;
-    return stream && !stream_captures(stream) && WEIR_ASK(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS &&
-           WEIR_REAL(cuCtxPushCurrent_v2)(owner) == CUDA_SUCCESS;
+    return !stream_captures(stream) && context_enter(stream_context(stream));
 }
 
 static void leave(bool entered)
 {
-    CUcontext left;
     if (entered)
-        WEIR_REAL(cuCtxPopCurrent_v2)(&left);
+        context_leave();
 }
 
 /* One kernel on several cards, each paced by its own; long deprecated. */

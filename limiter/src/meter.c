@@ -43,20 +43,24 @@ uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted)
 uintptr_t meter_key(CUstream stream)
 {
     static __thread char identity;
-    if (stream == CU_STREAM_PER_THREAD)
-        return (uintptr_t)&identity;
-    return stream ? (uintptr_t)stream : (uintptr_t)CU_STREAM_LEGACY;
+    if (!stream_is_default(stream))
+        return (uintptr_t)stream;
+    uintptr_t context = (uintptr_t)current_context() | 1; /* no stream's handle, and never 0 */
+    return stream == CU_STREAM_PER_THREAD ? context ^ (uintptr_t)&identity << 16 : context;
 }
 
 bool lane_within_reach(const struct lane *lane)
 {
-    return lane->stream != CU_STREAM_PER_THREAD ||
-           atomic_load_explicit(&lane->key, memory_order_relaxed) == meter_key(CU_STREAM_PER_THREAD);
+    return !stream_is_default(lane->stream) ||
+           atomic_load_explicit(&lane->key, memory_order_relaxed) == meter_key(lane->stream);
 }
 
+/* The context's, made if need be; NULL: there is no room, or nobody knows which context it is. */
 static struct timeline *timeline_of(struct meter *meter, CUcontext context)
 {
     struct timeline *free_entry = NULL;
+    if (!context)
+        return NULL;
     for (int i = 0; i < METER_CONTEXTS; i++) {
         if (meter->timelines[i].context == context)
             return &meter->timelines[i];
@@ -138,7 +142,7 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
             lane = other;
     }
     if (!lane || ((meter->open | meter->waiting) & lane_bit(meter, lane)))
-        return NULL; /* all busy, or a default stream's lane still holds another context's work */
+        return NULL; /* all busy, or a stream that is gone had the handle and its work is not settled yet */
     if (atomic_load(&lane->key))
         settle_strays(meter, lane, now);
     lane_start(lane, key, stream, timeline);

@@ -150,7 +150,7 @@ static inline struct lane *lane_find(struct meter *meter, uintptr_t key)
     return NULL;
 }
 
-/* Names a stream; of the threads' own default streams the caller's, which no other can record into or ask about. */
+/* Names a stream; by a default stream's handle the current context's, and the calling thread's where each has one. */
 uintptr_t meter_key(CUstream stream);
 
 /* Writes into the open batch's notes what this function is charged at, once for each batch. */
@@ -178,7 +178,8 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
                       int64_t end);
 int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start);
 
-/* Whether the calling thread may record into the lane's stream and ask about it. */
+/* Whether the calling thread may record into the lane's stream and ask about it: a default stream's handle means
+ * another one in other contexts, and in other threads. */
 bool lane_within_reach(const struct lane *lane);
 
 static inline uint64_t lane_bit(const struct meter *meter, const struct lane *lane)

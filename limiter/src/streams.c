@@ -3,14 +3,29 @@
  */
 #include "streams.h"
 
+CUcontext current_context(void)
+{
+    CUcontext current = NULL;
+    return WEIR_CALL(cuCtxGetCurrent, &current) == CUDA_SUCCESS ? current : NULL;
+}
+
 CUcontext stream_context(CUstream stream)
 {
-    CUcontext current = NULL, owner = NULL;
-    if (WEIR_CALL(cuCtxGetCurrent, &current) != CUDA_SUCCESS)
-        return NULL;
-    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || !weir_has_real(WEIR_ID_cuStreamGetCtx))
-        return current;
-    return WEIR_ASK(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS && owner == current ? current : NULL;
+    CUcontext owner = NULL;
+    if (stream_is_default(stream) || !weir_has_real(WEIR_ID_cuStreamGetCtx))
+        return current_context();
+    return WEIR_ASK(cuStreamGetCtx, stream, &owner) == CUDA_SUCCESS ? owner : NULL;
+}
+
+bool context_enter(CUcontext context)
+{
+    return context != current_context() && WEIR_CALL(cuCtxPushCurrent_v2, context) == CUDA_SUCCESS;
+}
+
+void context_leave(void)
+{
+    CUcontext left;
+    WEIR_CALL(cuCtxPopCurrent_v2, &left);
 }
 
 bool stream_captures(CUstream stream)
@@ -41,8 +56,7 @@ bool stream_busy(CUstream stream)
 CUdevice stream_device(CUstream stream)
 {
     CUdevice device;
-    bool default_stream = (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD;
-    CUresult result = default_stream || !weir_has_real(WEIR_ID_cuStreamGetDevice)
+    CUresult result = stream_is_default(stream) || !weir_has_real(WEIR_ID_cuStreamGetDevice)
                           ? WEIR_REAL(cuCtxGetDevice)(&device)
                           : WEIR_ASK(cuStreamGetDevice, stream, &device);
     return result == CUDA_SUCCESS ? device : -1;

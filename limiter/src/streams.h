@@ -18,8 +18,19 @@ static inline CUstream own_default(CUstream stream)
     return stream ? stream : CU_STREAM_PER_THREAD;
 }
 
-/* The current context, if it is the stream's: events are made in the one and recorded into the other. */
+/* The legacy stream, or the calling thread's own: a handle that each context has a stream for. */
+static inline bool stream_is_default(CUstream stream)
+{
+    return (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD;
+}
+
+/* NULL: none. */
+CUcontext current_context(void);
+/* The stream's context; of a default stream's handle the current one. NULL: unknown. */
 CUcontext stream_context(CUstream stream);
+/* Makes the context the current one, if it is not; false: so it was, or cannot be. Whoever entered leaves. */
+bool context_enter(CUcontext context);
+void context_leave(void);
 /* Whether calls become nodes of a graph there; also where the driver does not say. */
 bool stream_captures(CUstream stream);
 /* Whether all its work is complete, … */

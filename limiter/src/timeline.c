@@ -21,14 +21,23 @@ static bool check(struct timeline *timeline, CUresult result)
     return false;
 }
 
-CUevent timeline_record(struct timeline *timeline, CUstream stream)
+/* An event belongs to the context that was current when it was made, and is recorded in its streams alone. */
+static CUevent new_event(struct timeline *timeline)
 {
     CUevent event = NULL;
+    bool entered = context_enter(timeline->context);
+    bool made = check(timeline, WEIR_ASK(cuEventCreate, &event, CU_EVENT_DEFAULT));
+    if (entered)
+        context_leave();
+    return made ? event : NULL;
+}
+
+CUevent timeline_record(struct timeline *timeline, CUstream stream)
+{
     if (timeline->broken || stream_captures(stream))
         return NULL;
-    if (timeline->spare_count)
-        event = timeline->spares[--timeline->spare_count];
-    else if (!check(timeline, WEIR_ASK(cuEventCreate, &event, CU_EVENT_DEFAULT)))
+    CUevent event = timeline->spare_count ? timeline->spares[--timeline->spare_count] : new_event(timeline);
+    if (!event)
         return NULL;
     if (check(timeline, WEIR_ASK(cuEventRecord, event, stream)))
         return event;

@@ -89,7 +89,7 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, 
         result = sim_event_resolve(handle, &recorder);
     if (result || flags > CU_EVENT_RECORD_EXTERNAL)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
-    if (recorder->context->device != stream->context->device)
+    if (recorder->context != stream->context)
         return CUDA_ERROR_INVALID_HANDLE;
     if (sim_stream_capturing(stream))
         return sim_capture_record(stream, recorder, flags == CU_EVENT_RECORD_EXTERNAL);

@@ -6,11 +6,14 @@
  *     shared    all launch into one stream
  *     default   all launch into the legacy default stream
  *     thread    each launches into its per-thread default stream
+ *     contexts  each has a context of its own and launches into its legacy default stream
+ *     away      each into a stream of a context of its own, which is not current then
  *     fork      a child that was forked before the first use launches beside its parent, in own streams
  */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,35 +47,48 @@ static struct {
     long launches;
 } world;
 
+static CUfunction load(void)
+{
+    CUmodule module;
+    CUfunction function;
+    CALL(cuModuleLoadData, &module, ptx);
+    CALL(cuModuleGetFunction, &function, module, "weir_spin");
+    return function;
+}
+
 static void set_up(void)
 {
     CUdevice device;
-    CUmodule module;
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     CALL(cuInit, 0);
     CALL(cuDeviceGet, &device, 0);
     CALL(cuDevicePrimaryCtxRetain, &world.context, device);
     CALL(cuCtxSetCurrent, world.context);
-    CALL(cuModuleLoadData, &module, ptx);
-    CALL(cuModuleGetFunction, &world.function, module, "weir_spin");
+    world.function = load();
     CALL(cuStreamCreate, &world.shared, CU_STREAM_NON_BLOCKING);
     world.launch = REAL(cuLaunchKernel);
 }
 
+static bool mode(const char *name) { return strcmp(world.mode, name) == 0; }
+
 static void *work(void *unused)
 {
-    CUstream stream = world.shared;
+    CUstream stream = mode("default") || mode("contexts") ? NULL : mode("thread") ? CU_STREAM_PER_THREAD : world.shared;
     unsigned long long ns = 5000;
     void *parameters[] = {&ns};
+    CUfunction function = world.function;
+    CUcontext own;
     CALL(cuCtxSetCurrent, world.context);
-    if (strcmp(world.mode, "own") == 0 || strcmp(world.mode, "fork") == 0)
+    if (mode("contexts") || mode("away")) {
+        CALL(cuCtxCreate, &own, NULL, 0, 0);
+        function = load();
+    }
+    if (mode("own") || mode("away") || mode("fork"))
         CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-    if (strcmp(world.mode, "default") == 0)
-        stream = NULL;
-    if (strcmp(world.mode, "thread") == 0)
-        stream = CU_STREAM_PER_THREAD;
+    if (mode("away"))
+        CALL(cuCtxSetCurrent, world.context);
     for (long i = 0; i < world.launches; i++)
-        if (world.launch(world.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) != CUDA_SUCCESS)
+        if (world.launch(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) != CUDA_SUCCESS)
             exit(1);
     CALL(cuStreamSynchronize, stream);
     return unused;
@@ -85,7 +101,7 @@ int main(int argc, char **argv)
     world.mode = argv[1];
     long threads = atol(argv[2]);
     world.launches = atol(argv[3]);
-    pid_t child = strcmp(world.mode, "fork") == 0 ? fork() : -1;
+    pid_t child = mode("fork") ? fork() : -1;
     set_up();
     pthread_t all[64];
     for (long i = 0; i < threads; i++)
