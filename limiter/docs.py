@@ -75,6 +75,7 @@ _PACED = {
     "cuEventSynchronize",
     "the beginning of a capture: what is measured ends before it": "cuStreamBeginCapture "
     "cuStreamBeginCaptureToGraph",
+    "the end of a stream: it is asked nothing afterwards": "cuStreamDestroy",
     "a fill": "cuMemsetD8 cuMemsetD16 cuMemsetD32 cuMemsetD2D8 cuMemsetD2D16 cuMemsetD2D32 cuMemsetD8Async "
     "cuMemsetD16Async cuMemsetD32Async cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async",
     "the slice's limit, and what is left of it": "cuMemGetInfo",

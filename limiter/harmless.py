@@ -65,7 +65,7 @@ FAMILIES = (
         "the context's own memory shows in NVML. What a capture records counts when the graph is launched.",
         """cuCtxRecordEvent cuCtxWaitEvent cuEventCreate cuEventDestroy cuEventElapsedTime cuEventQuery
         cuEventRecord cuEventRecordWithFlags cuStreamBeginCapture cuStreamBeginCaptureToGraph
-        cuStreamCopyAttributes cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy cuStreamEndCapture
+        cuStreamCopyAttributes cuStreamCreate cuStreamCreateWithPriority cuStreamEndCapture
         cuStreamGetAttribute cuStreamGetCaptureInfo cuStreamGetCtx cuStreamGetDevice cuStreamGetFlags
         cuStreamGetId cuStreamGetPriority cuStreamIsCapturing cuStreamQuery cuStreamSetAttribute
         cuStreamUpdateCaptureDependencies cuStreamWaitEvent cuThreadExchangeStreamCaptureMode""",

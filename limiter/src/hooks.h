@@ -124,7 +124,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuGraphExecDestroy, cuGraphExecDestroy, OPTIONAL)                                                      \
     X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, OPTIONAL)
 
-/* Kernel launches, the calls that wait for them, and those after which they are captured (pacing.c). */
+/* Kernel launches, the calls that wait for them, those after which they are captured, ends of streams (pacing.c). */
 #define WEIR_LAUNCH_HOOKS(X)                                                                                 \
     X(cuLaunchKernel, cuLaunchKernel, REQUIRED)                                                              \
     X(cuLaunchKernel_ptsz, cuLaunchKernel, OPTIONAL)                                                         \
@@ -148,7 +148,9 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2, OPTIONAL)                                            \
     X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture_v2, OPTIONAL)                                       \
     X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, OPTIONAL)                                    \
-    X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, OPTIONAL)
+    X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, OPTIONAL)                               \
+    X(cuStreamDestroy, cuStreamDestroy, OPTIONAL)                                                            \
+    X(cuStreamDestroy_v2, cuStreamDestroy_v2, OPTIONAL)
 
 /* Questions about memory, answered with the slice's numbers (query.c). */
 #define WEIR_QUERY_HOOKS(X)                                                                                  \

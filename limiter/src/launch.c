@@ -1,6 +1,6 @@
 /*
- * The hooks of kernel launches, of fills, of the calls that wait for kernels, and of the beginnings of captures
- * (hooks.h names them).
+ * The hooks of kernel launches, of fills, of the calls that wait for kernels, of the beginnings of captures and of the
+ * ends of streams (hooks.h names them).
  *
  * Each is the driver's call between pacing_begin and pacing_end; a graph's memory is charged in between. The _ptsz
  * variants mean the calling thread's own default stream where the others mean the legacy one. Nothing is decided
@@ -167,3 +167,14 @@ BEGIN_V2(cuStreamBeginCapture_v2)
 BEGIN_V2(cuStreamBeginCapture_v2_ptsz)
 BEGIN_TO_GRAPH(cuStreamBeginCaptureToGraph)
 BEGIN_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
+
+#define DESTROY(symbol)                                                                                      \
+    CUresult symbol(CUstream stream)                                                                         \
+    {                                                                                                        \
+        if (!weir_inside)                                                                                    \
+            pacing_forget_stream(stream);                                                                    \
+        return WEIR_CALL(symbol, stream);                                                                    \
+    }
+
+DESTROY(cuStreamDestroy)
+DESTROY(cuStreamDestroy_v2)

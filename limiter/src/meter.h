@@ -161,6 +161,16 @@ static inline bool meter_try(struct meter *meter)
     return !atomic_flag_test_and_set_explicit(&meter->held, memory_order_acquire);
 }
 
+/* The same, and waits a while for whoever holds it; false: he may be dead, and his events then end the measuring. */
+static inline bool meter_await(struct meter *meter)
+{
+    uint64_t now = weir_now(), patience = now + 10 * WEIR_MS;
+    bool taken = meter_try(meter);
+    for (; !taken && now < patience; now = weir_now(), taken = meter_try(meter))
+        weir_sleep_until(now + 50 * WEIR_US);
+    return taken;
+}
+
 static inline void meter_release(struct meter *meter)
 {
     atomic_flag_clear_explicit(&meter->held, memory_order_release);
@@ -230,6 +240,8 @@ void meter_before_event(struct meter *meter, CUevent event, uint64_t now);
 void meter_after_event(struct meter *meter, uint64_t now);
 /* Settles what has become known. */
 void meter_collect(struct meter *meter, uint64_t now);
+/* The stream is about to go: nothing is asked of it afterwards. What it has yet to do is measured all the same. */
+void meter_forget_stream(struct meter *meter, CUstream stream, uint64_t now);
 /* The context is gone, and its events and streams with it. */
 void meter_forget(struct meter *meter, CUcontext context, uint64_t now);
 

@@ -21,8 +21,8 @@
 #define PACING_LOADING (200 * WEIR_US) /* a function's first call that takes longer was loading its code */
 
 static struct meter meters[WEIR_MAX_DEVICES];
-static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; 0: not set up yet */
-static double ticks_per_ns;
+static _Atomic double ticks_per_ns;
+static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; set last; 0: not set up yet */
 
 static void start_afresh(void)
 {
@@ -31,16 +31,18 @@ static void start_afresh(void)
             memset(&meters[i], 0, sizeof meters[i]);
 }
 
-static uint64_t set_up(void)
+static uint64_t in_ticks(uint64_t ns)
+{
+    return (uint64_t)((double)ns * atomic_load_explicit(&ticks_per_ns, memory_order_relaxed));
+}
+
+static void set_up(void)
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&registered))
         weir_at_fork(NULL, NULL, start_afresh);
-    double rate = weir_tick_rate().ticks_per_ns;
-    ticks_per_ns = rate;
-    uint64_t ticks = (uint64_t)((double)PACING_GAP * rate);
-    atomic_store(&gap_ticks, ticks ? ticks : 1);
-    return ticks;
+    atomic_store(&ticks_per_ns, weir_tick_rate().ticks_per_ns);
+    atomic_store(&gap_ticks, in_ticks(PACING_GAP) | 1);
 }
 
 static bool device_meter(const struct weir_slice **slice, int *device)
@@ -108,7 +110,7 @@ static bool comes_due(const struct launch *launch, const struct lane *lane)
     if (ticks < atomic_load_explicit(&estimate->due, memory_order_relaxed))
         return false;
     uint64_t in = estimate_due_in(&launch->meter->estimates, lane->paced || lane->gapped, ticks);
-    atomic_store_explicit(&estimate->due, ticks + (uint64_t)((double)in * ticks_per_ns), memory_order_relaxed);
+    atomic_store_explicit(&estimate->due, ticks + in_ticks(in), memory_order_relaxed);
     return true;
 }
 
@@ -135,8 +137,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     if (!meter_open(meter, lane, size, &terms, &plan, now))
         return false;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
-    uint64_t expires = ticks + (uint64_t)((double)life * ticks_per_ns);
-    atomic_store_explicit(&lane->expires, expires, memory_order_relaxed);
+    atomic_store_explicit(&lane->expires, ticks + in_ticks(life), memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
     pacing->lane = lane;
@@ -204,7 +205,7 @@ struct pacing pacing_begin(const void *function, CUstream stream)
     int device;
     if (!device_meter(&launch.slice, &device))
         return (struct pacing){.meter = NULL};
-    if (!atomic_load_explicit(&gap_ticks, memory_order_relaxed))
+    if (!atomic_load_explicit(&gap_ticks, memory_order_acquire))
         set_up();
     launch.device = (uint32_t)device;
     launch.meter = &meters[device];
@@ -279,17 +280,20 @@ void pacing_after_wait(enum pacing_scope scope, uint64_t began)
     meter_release(meter);
 }
 
+void pacing_forget_stream(CUstream stream)
+{
+    for (int i = 0; !stream_is_default(stream) && i < WEIR_MAX_DEVICES; i++)
+        if (lane_find(&meters[i], (uintptr_t)stream) && meter_await(&meters[i])) {
+            meter_forget_stream(&meters[i], stream, weir_now());
+            meter_release(&meters[i]);
+        }
+}
+
 void weir_pacing_forget_context(CUcontext context)
 {
-    for (int i = 0; i < WEIR_MAX_DEVICES; i++) {
-        if (!meters[i].stats)
-            continue;
-        uint64_t now = weir_now(), patience = now + 10 * WEIR_MS;
-        while (!meter_try(&meters[i]) && (now = weir_now()) < patience)
-            weir_sleep_until(now + 50 * WEIR_US);
-        if (now >= patience)
-            continue; /* a holder that died; its events fail and end the measuring */
-        meter_forget(&meters[i], context, now);
-        meter_release(&meters[i]);
-    }
+    for (int i = 0; i < WEIR_MAX_DEVICES; i++)
+        if (meters[i].stats && meter_await(&meters[i])) {
+            meter_forget(&meters[i], context, weir_now());
+            meter_release(&meters[i]);
+        }
 }

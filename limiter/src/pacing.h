@@ -38,6 +38,8 @@ enum pacing_scope { PACING_STREAM, PACING_ALL, PACING_EVENT };
 uint64_t pacing_before_wait(enum pacing_scope scope, const void *what);
 void pacing_after_wait(enum pacing_scope scope, uint64_t began);
 
+/* To be called before a stream is destroyed: a batch that is open in it would be asked about it afterwards. */
+void pacing_forget_stream(CUstream stream);
 /* To be called when a context has been destroyed or reset. */
 void weir_pacing_forget_context(CUcontext context);
 

@@ -232,6 +232,15 @@ void meter_collect(struct meter *meter, uint64_t now)
         foresee(meter, now);
 }
 
+void meter_forget_stream(struct meter *meter, CUstream stream, uint64_t now)
+{
+    struct lane *lane = lane_find(meter, (uintptr_t)stream);
+    if (!lane)
+        return;
+    meter_close(meter, lane, now);
+    meter_abandon(meter, lane, now); /* if it could not be closed */
+}
+
 static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)
 {
     meter_give_up(meter, lane, now);

@@ -8,6 +8,7 @@
  *     thread    each launches into its per-thread default stream
  *     contexts  each has a context of its own and launches into its legacy default stream
  *     away      each into a stream of a context of its own, which is not current then
+ *     brief     each into a new stream for every ten launches, which it does not wait for
  *     fork      a child that was forked before the first use launches beside its parent, in own streams
  */
 #include <cuda.h>
@@ -87,9 +88,15 @@ static void *work(void *unused)
         CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     if (mode("away"))
         CALL(cuCtxSetCurrent, world.context);
-    for (long i = 0; i < world.launches; i++)
+    for (long i = 0; i < world.launches; i++) {
+        if (mode("brief") && i % 10 == 0) {
+            if (i)
+                CALL(cuStreamDestroy, stream);
+            CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+        }
         if (world.launch(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) != CUDA_SUCCESS)
             exit(1);
+    }
     CALL(cuStreamSynchronize, stream);
     return unused;
 }
