@@ -44,7 +44,7 @@ int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t 
     calm->to = end;
     if (measured - expected > TURN / 4)
         calm->from = end;
-    if (certain >= measured) {
+    if (measured > 0 && certain >= measured) {
         calm->charged += (batch->charged - calm->charged) / MEAN_OF;
         calm->took += (measured - calm->took) / MEAN_OF;
     }

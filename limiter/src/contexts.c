@@ -190,7 +190,8 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
     bool known = !weir_inside && weir_object_take(WEIR_TAG_GREEN, (uintptr_t)green, &object);
     CUresult result = WEIR_CALL(cuGreenCtxDestroy, green);
     if (known && result == CUDA_SUCCESS) {
-        weir_object_take(WEIR_TAG_PART, (uintptr_t)object.context, &part);
+        if (weir_object_take(WEIR_TAG_PART, (uintptr_t)object.context, &part))
+            weir_pacing_forget_context(object.context);
         after_release((CUdevice)object.link);
     } else if (known)
         weir_keep(WEIR_TAG_GREEN, (uintptr_t)green, &object);

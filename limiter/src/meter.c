@@ -62,8 +62,10 @@ static struct timeline *timeline_of(struct meter *meter, CUcontext context)
     if (!context)
         return NULL;
     for (int i = 0; i < METER_CONTEXTS; i++) {
-        if (meter->timelines[i].context == context)
+        if (meter->timelines[i].context == context) {
+            meter->timelines[i].stats = meter->stats; /* the page may have been replaced */
             return &meter->timelines[i];
+        }
         if (!meter->timelines[i].context && !free_entry)
             free_entry = &meter->timelines[i];
     }
@@ -121,6 +123,8 @@ static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct
     lane->stream = stream;
     lane->timeline = timeline;
     lane->ticket_size = PACER_FREE_TICKET;
+    lane->gapped = lane->blind = lane->paced = false; /* of the stream that had it before */
+    lane->sample.charged = lane->sample.used = 0;
     atomic_store(&lane->ticket, TICKET_ZERO);
     atomic_store(&lane->expires, 0);
     atomic_store(&lane->key, key);
