@@ -134,7 +134,9 @@ class TestChangesAtRunTime:
 
 
 class TestManyThreads:
-    @pytest.mark.parametrize("mode", ["own", "shared", "default", "thread", "contexts", "away", "brief", "fork"])
+    @pytest.mark.parametrize(
+        "mode", ["own", "shared", "default", "thread", "contexts", "away", "brief", "fork"]
+    )
     def test_no_launch_is_lost_or_counted_twice(
         self, machine: Machine, make_slice: MakeSlice, card: bytes, mode: str
     ) -> None:
