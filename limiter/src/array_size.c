@@ -2,8 +2,9 @@
  * The layout of arrays on a card (array_size.h), as an H200 named it for thousands of shapes
  * (docs/benchmarks/h200-arrays.csv).
  *
- * Texels lie in tiles of 64 bytes by 8 rows, and tiles in blocks, one wide: in two dimensions the lowest of 8, 16, … 128
- * rows that holds the array; in three, which a depth of 1 is too, 8 rows of the fewest planes of 1, 2, … 16 that hold it.
+ * Texels lie in tiles of 64 bytes by 8 rows, and tiles in blocks, one wide: in two dimensions the lowest of 8, 16, …
+ * 128 rows that holds the array; in three, which a depth of 1 is too, 8 rows of the fewest planes of 1, 2, … 16 that
+ * hold it.
  * Every extent is rounded up to whole blocks, so an array in one dimension has 8 rows, and one of 1,025 rows 1,152.
  * A layer, or the face of a cube, is an array of its own with all its levels, and begins at a whole block. Compressed
  * formats have blocks of 4 x 4 texels in place of texels.
@@ -96,7 +97,8 @@ static bool is_layered(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 }
 
 /* Bytes of one level of one layer, and of the blocks that it is made of. */
-static uint64_t level_size(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct element element, unsigned level, uint64_t *block)
+static uint64_t level_size(const CUDA_ARRAY3D_DESCRIPTOR *shape, struct element element, unsigned level,
+                           uint64_t *block)
 {
     bool solid = shape->Depth && !is_layered(shape);
     uint64_t width = weir_round_up(halved(shape->Width, level), element.side) / element.side;

@@ -196,7 +196,7 @@ CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
     {                                                                                                        \
         struct weir_object object;                                                                           \
         bool known = !weir_inside && weir_object_take(WEIR_TAG_ARRAY, (uintptr_t)array, &object);            \
-        uint64_t before = known && object.size <= WEIR_BLOCK ? card_free() : 0;                         \
+        uint64_t before = known && object.size <= WEIR_BLOCK ? card_free() : 0;                              \
         CUresult result = WEIR_CALL(symbol, array);                                                          \
         if (!weir_inside && result == CUDA_SUCCESS)                                                          \
             weir_tiles_gone(array);                                                                          \

@@ -85,7 +85,7 @@ void weir_graph_end(struct weir_graph_use *use, CUresult result)
         if (weir_inside)                                                                                     \
             return WEIR_REAL(symbol)(graph, stream);                                                         \
         WEIR_UNACCOUNTED(WEIR_API_CODE, #symbol);                                                            \
-        if (!weir_graph_begin(&use, graph, as_stream(stream)))                                                       \
+        if (!weir_graph_begin(&use, graph, as_stream(stream)))                                               \
             return CUDA_ERROR_OUT_OF_MEMORY;                                                                 \
         CUresult result = WEIR_CALL(symbol, graph, stream);                                                  \
         weir_graph_end(&use, result);                                                                        \

@@ -198,8 +198,8 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
 #define WEIR_CALLED_NVML(X) X(nvmlDeviceGetUUID, nvmlDeviceGetUUID, REQUIRED)
 
 #define WEIR_CUDA_HOOKS(X)                                                                                   \
-    WEIR_LOOKUP_HOOKS(X) WEIR_MEMORY_HOOKS(X) WEIR_GRAPH_HOOKS(X) WEIR_LAUNCH_HOOKS(X) WEIR_FILL_HOOKS(X) WEIR_QUERY_HOOKS(X)    \
-    WEIR_UNCOVERED_HOOKS(X)
+    WEIR_LOOKUP_HOOKS(X) WEIR_MEMORY_HOOKS(X) WEIR_GRAPH_HOOKS(X) WEIR_LAUNCH_HOOKS(X)                     \
+    WEIR_FILL_HOOKS(X) WEIR_QUERY_HOOKS(X) WEIR_UNCOVERED_HOOKS(X)
 #define WEIR_ALL_HOOKS(X) WEIR_CUDA_HOOKS(X) WEIR_NVML_HOOKS(X)
 #define WEIR_ALL_SYMBOLS(X) WEIR_ALL_HOOKS(X) WEIR_CALLED_CUDA(X) WEIR_CALLED_NVML(X)
 

@@ -99,7 +99,7 @@ static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64
     if (estimate > rule->length)
         return start + rule->length / 2;
     if (spare_budget > (int64_t)sooner(rule->frame / 2, PACER_CREDIT_CAP / 4))
-        return end - later(sooner(estimate / 2, PACER_EDGE), estimate / 8); /* less is not worth an exchange of processes */
+        return end - later(sooner(estimate / 2, PACER_EDGE), estimate / 8); /* less is not worth an exchange */
     return end - estimate + sooner(estimate / 2, PACER_EDGE);
 }
 
@@ -141,7 +141,8 @@ static struct pacer_verdict decide_slot(const struct pacer_state *state, const s
 }
 
 struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule,
-                                  uint64_t now, uint64_t estimate) {
+                                  uint64_t now, uint64_t estimate)
+{
     if (rule->gate_until > now)
         return wait_until(rule->gate_until);
     if (rule->frame)

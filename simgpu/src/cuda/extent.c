@@ -3,7 +3,8 @@
  *
  * A block belongs to one context, one kind and one shelf, and goes back to the card when its last part is freed. Inside
  * it a bitmap with a bit for every 512 bytes says what is taken. Measured on the H200: 64 x 512 B takes 2 MiB, 64 x
- * 1 MiB takes 64 MiB, 64 x (1 MiB + 1 B) takes 128 MiB; arrays up to a whole block go where there is room. What it does not do: record addresses.
+ * 1 MiB takes 64 MiB, 64 x (1 MiB + 1 B) takes 128 MiB; arrays up to a whole block go where there is room.
+ * What it does not do: record addresses.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
