@@ -267,12 +267,6 @@ def test_a_frame_is_kept_while_it_is_good_enough():
     assert frame_for(MS // 4, 4 * first) == 50 * MS
 
 
-def test_a_frame_for_long_kernels_is_not_kept_when_somebody_would_wait_long_for_it():
-    pair = [tenant("a", 7000, longest=MS // 4), tenant("b", 3000, longest=90 * MS)]
-    long, joined = plan(pair)["a"].frame, [replace(pair[0], limit=6900), pair[1], tenant("c", 100)]
-    assert plan(joined, frame=long)["c"].frame <= LONGEST_FRAME + 10 * MS < long
-
-
 tenants_of_a_card = st.lists(
     st.tuples(
         st.integers(100, FULL),

@@ -1,17 +1,18 @@
-"""Many slices without a cap beside promises: their number takes nothing from a promise, and each has a slot.
+"""Newcomers: a crowd without caps takes nothing from a promise; nobody waits for a frame of before he came.
 
-Anyone may start as many as he likes, so this is what a crowd could be used for.
+Anyone may start as many slices as he likes, so this is what a crowd could be used for.
 """
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
-from deviceplugin.slots import FLOOR, FULL, Tenant, plan, shares
+from deviceplugin.slots import FLOOR, FULL, LONGEST_FRAME, MS, Tenant, plan, shares
 
 
-def tenant(key, limit=FULL):
-    return Tenant(key, limit, busy=True)
+def tenant(key, limit=FULL, longest=MS):
+    return Tenant(key, limit, busy=True, longest=longest)
 
 
 @pytest.mark.parametrize("crowd", [1, 20, 100, 500])
@@ -32,3 +33,9 @@ def test_however_many_come_without_a_cap_no_promise_loses_more_than_the_floor(cr
     assert given_shares["a"] >= 6000 - FLOOR
     assert given_shares["b"] >= 3500 - FLOOR
     assert min(given_shares.values()) > 0
+
+
+def test_a_frame_for_long_kernels_is_not_kept_when_somebody_would_wait_long_for_it():
+    pair = [tenant("a", 7000, longest=MS // 4), tenant("b", 3000, longest=90 * MS)]
+    long, joined = plan(pair)["a"].frame, [replace(pair[0], limit=6900), pair[1], tenant("c", 100)]
+    assert plan(joined, frame=long)["c"].frame <= LONGEST_FRAME + 10 * MS < long
