@@ -6,6 +6,7 @@ Ends with 0 when every row is there, with 3 when the budget was spent first: giv
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 from benchmarks.card import alone, frameworks, latency, memory, mps, overhead, pairs, tables
 from benchmarks.card.bench import Bench, BudgetSpentError
 from benchmarks.card.journal import Journal
+from weir.errors import WeirError
 from weir.simulation import open_nvml
 
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -40,6 +42,24 @@ how long the parts take, in seconds, where S is --seconds and 3 are --settle; a 
 What is in DIR/rows.jsonl is not measured again without --again. A row begins only if it will end in time.
 """
 UNFINISHED = 3
+LONGEST = 86_400
+
+
+def seconds(text: str) -> float:
+    """A time. Raises ArgumentTypeError."""
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := float(text)) <= LONGEST:
+            return value
+    raise argparse.ArgumentTypeError(f"{text}: not allowed; seconds from 0 to {LONGEST}")
+
+
+def percents(text: str) -> tuple[int, ...]:
+    """Limits. Raises ArgumentTypeError."""
+    with contextlib.suppress(ValueError):
+        values = tuple(map(int, text.split(",")))
+        if all(1 <= value <= 100 for value in values):
+            return values
+    raise argparse.ArgumentTypeError(f"{text}: not allowed; percents from 1 to 100, as 10,30")
 
 
 def options() -> argparse.Namespace:
@@ -55,16 +75,16 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--rows", action="append", metavar="TEXT", help="only rows whose part/name contains this, or another"
     )
-    parser.add_argument("--seconds", type=float, help="of each row (20; 10 with --quick)")
-    parser.add_argument("--settle", type=float, default=3.0, help="seconds before each row (3)")
+    parser.add_argument("--seconds", type=seconds, help="of each row (20; 10 with --quick)")
+    parser.add_argument("--settle", type=seconds, default=3.0, help="seconds before each row (3)")
     parser.add_argument(
-        "--limits", help="percent, separated by commas (10,30,50,70,90; 10,30,70 with --quick)"
+        "--limits", type=percents, help="percent, separated by commas (10,30,50,70,90; 10,30,70 with --quick)"
     )
     parser.add_argument("--quick", action="store_true", help="a first look: short rows, no bare rows")
     parser.add_argument(
-        "--cupti", type=float, default=2.0, help="seconds under CUPTI after a PyTorch row (2)"
+        "--cupti", type=seconds, default=2.0, help="seconds under CUPTI after a PyTorch row (2)"
     )
-    parser.add_argument("--budget", type=float, help="stop before so many seconds are over")
+    parser.add_argument("--budget", type=seconds, help="stop before so many seconds are over")
     parser.add_argument("--simulate", metavar="MACHINE", help="a simulated machine, as h200")
     parser.add_argument("--commit", default="", help="what is measured, told beside its rows")
     parser.add_argument(
@@ -74,6 +94,8 @@ def options() -> argparse.Namespace:
     chosen = parser.parse_args()
     if unknown := [part for part in chosen.parts.split(",") if part not in PARTS]:
         parser.error(f"--parts: {unknown[0]}: not allowed; {','.join(PARTS)}")
+    if chosen.docs and not chosen.docs.parent.is_dir():
+        parser.error(f"--docs: {chosen.docs}: not allowed; a page in a directory that exists")
     if chosen.again and not chosen.commit:
         parser.error("--again: alone: not allowed; together with --commit, which says what is older")
     return chosen
@@ -92,7 +114,7 @@ def bench_of(chosen: argparse.Namespace, started: float) -> Bench:
         commit=chosen.commit,
         seconds=chosen.seconds or (10.0 if chosen.quick else 20.0),
         settle=chosen.settle,
-        limits=tuple(map(int, chosen.limits.split(","))) if chosen.limits else limits,
+        limits=chosen.limits or limits,
         deadline=started + chosen.budget if chosen.budget else float("inf"),
         only=tuple(chosen.rows or [""]),
         again=chosen.again,
@@ -105,7 +127,11 @@ def main() -> int:
     """One call."""
     started = time.monotonic()
     chosen = options()
-    bench = bench_of(chosen, started)
+    try:
+        bench = bench_of(chosen, started)
+    except WeirError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     bench.root.mkdir(mode=0o700, exist_ok=True)
     finished = True
     try:

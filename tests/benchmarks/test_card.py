@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.card import __main__ as harness
 from benchmarks.card import curves, tables
 from benchmarks.card.journal import Journal
 from benchmarks.card.loads import ALL, BY_NAME, LAUNCH_BOUND
@@ -236,7 +237,30 @@ def test_loads_bound_by_their_launches_are_measured_in_turns(tmp_path: Path) -> 
     assert min(map(min, modes.values())) >= 12
 
 
-def test_a_part_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:
-    refused = card(tmp_path, "--parts", "alone,speed")
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--parts", "speed", "overhead,"),
+        *(("--seconds", value, "seconds from 0") for value in ("-1", "nan", "inf", "x")),
+        ("--settle", "nan", "seconds from 0"),
+        ("--budget", "-1", "seconds from 0"),
+        *(("--limits", value, "percents from 1 to 100") for value in ("0", "101", "a", "30,", "")),
+        ("--docs", "/nowhere/page.md", "a page in a directory that exists"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_in_one_line(
+    option: str, value: str, allowed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["card", "rows", f"{option}={value}"])
+    with pytest.raises(SystemExit, match="2"):
+        harness.options()
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert option in said
+    assert f"{value}: not allowed; {allowed}" in said
+
+
+def test_a_machine_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:
+    refused = card(tmp_path, "--simulate", "nosuch")
     assert refused.returncode == 2
-    assert "--parts: speed: not allowed; overhead," in refused.stderr
+    assert refused.stderr.startswith("--simulate: nosuch: not allowed; ")
+    assert refused.stderr.count("\n") == 1
