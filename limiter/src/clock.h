@@ -38,6 +38,10 @@ static inline uint64_t weir_ticks(void)
 #endif
 }
 
+/* Of two moments. */
+static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 struct weir_tick_rate {
     double ticks_per_ns;
 };

@@ -5,8 +5,6 @@
  */
 #include "pacer.h"
 
-static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 /* 0 and anything above the whole card mean: no cap. */

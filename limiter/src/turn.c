@@ -12,9 +12,6 @@
 #define TURN_SPARE (30 * WEIR_MS) /* outside of slots, siblings of a slice with so much budget left need no order */
 #define TURN_POLL (200 * WEIR_US) /* how often what shows in no word is looked for */
 
-static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 /* Under a limit a function's second launch waits a while until the first has shown how long it takes. */
 static bool probing(const struct launch *launch, uint64_t now)
 {

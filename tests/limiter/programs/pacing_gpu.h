@@ -51,9 +51,6 @@ static unsigned new_event(void)
     return event_count++;
 }
 
-static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 static struct op *head(struct channel *channel) { return &channel->ops[channel->head]; }
 
 static uint64_t ready(struct channel *channel)
