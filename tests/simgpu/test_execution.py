@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
-CLIENTS = ("execution", "streams", "graphs", "graph_updates", "captures", "capture_rules", "threads")
+CLIENTS = ("execution", "streams", "words", "graphs", "graph_updates", "captures", "capture_rules", "threads")
 
 
 def cases(name: str) -> list[str]:

@@ -111,6 +111,10 @@ static const struct attribute attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     A(MEMPOOL_SUPPORTED_HANDLE_TYPES) = {CONSTANT, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0},
     A(READ_ONLY_HOST_REGISTER_SUPPORTED) = {CONSTANT, 1, 0},
     A(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED) = {CONSTANT, 1, 0},
+    /* Without the kernel module's NVreg_EnableStreamMemOPs the first versions of these calls are not supported,
+     * and their attributes (…_V1) read 0; so does CAN_FLUSH_REMOTE_WRITES. */
+    A(CAN_USE_64_BIT_STREAM_MEM_OPS) = {CONSTANT, 1, 0},
+    A(CAN_USE_STREAM_WAIT_VALUE_NOR) = {CONSTANT, 1, 0},
     A(IPC_EVENT_SUPPORTED) = {CONSTANT, 1, 0},
     A(UNIFIED_FUNCTION_POINTERS) = {CONSTANT, 1, 0},
 };

@@ -13,7 +13,7 @@
 #include "graph.h"
 #include "image.h"
 
-static void spend_host_cost(void)
+void sim_spend_host(uint64_t ns)
 {
     static _Atomic int costs = -1;
     if (costs < 0) {
@@ -21,7 +21,7 @@ static void spend_host_cost(void)
         costs = setting && strcmp(setting, "1") == 0;
     }
     if (costs)
-        for (uint64_t until = sim_now() + sim_hardware->launch_ns; sim_now() < until;)
+        for (uint64_t until = sim_now() + ns; sim_now() < until;)
             ;
 }
 
@@ -83,7 +83,7 @@ static CUresult launch(const char *call, const CUDA_KERNEL_NODE_PARAMS *params, 
     result = sim_capture_forbids_legacy_use(stream);
     if (result)
         return result;
-    spend_host_cost();
+    sim_spend_host(sim_hardware->launch_ns);
     return sim_submit(stream, &op, NULL);
 }
 

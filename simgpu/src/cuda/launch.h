@@ -14,5 +14,7 @@ CUresult sim_launch_check(const CUDA_KERNEL_NODE_PARAMS *params, struct sim_func
 uint64_t sim_launch_duration(const struct sim_function *function, void **params, void **extra);
 /* The parameter buffer that `extra` names; NULL: none. */
 const void *sim_launch_buffer(void **extra);
+/* What a call costs its caller on the machine, spent if SIMGPU_HOST_COSTS=1. */
+void sim_spend_host(uint64_t ns);
 
 #endif

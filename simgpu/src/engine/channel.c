@@ -139,7 +139,10 @@ struct sim_ticket sim_channel_push(uint32_t index, const struct sim_op *op, uint
     slot->ends_at = channel->queued_ns;
     if (op->type == SIM_OP_RECORD || op->type == SIM_OP_WAIT_EVENT)
         sim_machine->events[op->target].references++;
+    channel->words += sim_is_word_op(op);
     channel->submitted++;
+    if (!was_idle && sim_is_word_op(op) && channel->words == 1)
+        sim_wake_process(&sim_machine->processes[channel->process]); /* its watcher must now look by itself */
     if (!was_idle)
         return sim_channel_last(index);
     struct sim_device *device = &sim_machine->devices[channel->device];

@@ -112,6 +112,11 @@ void sim_sleep_until(uint64_t when);
 int sim_host_start(void); /* start that thread if it isn't there; call before, without the lock */
 struct sim_ticket sim_host_push(uint32_t channel, void (*function)(void *), void *argument, uint64_t now);
 
+/* ---- words in memory (word.c) ---- */
+
+int sim_word_start(void); /* the thread that SIM_OP_WAIT_VALUE and …WRITE_VALUE need; call before, without the lock */
+bool sim_word_meets(uint32_t flags, uint64_t word, uint64_t value);
+
 /* ---- faults (fault.c) ---- */
 
 /* At the top of every entry point: the injected result for this function, or 0. Costs one load when none is set. */

@@ -7,15 +7,6 @@
  */
 #include "timeline.h"
 
-#include <limits.h>
-#include <linux/futex.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-static bool started;
 
 /* With the lock held: a channel of ours whose host function is due. */
 static struct sim_channel *due(void)
@@ -52,10 +43,9 @@ static void rest(uint64_t now)
     struct sim_process *process = sim_self();
     uint32_t seen = process->wake;
     bool forever = process->host_queued == 0 || sim_machine->next_event == UINT64_MAX;
-    uint64_t wait = forever || sim_machine->next_event <= now ? 20000 : sim_machine->next_event - now;
-    struct timespec timeout = {(time_t)(wait / 1000000000), (long)(wait % 1000000000)};
+    uint64_t next = sim_machine->next_event > now ? sim_machine->next_event : now + 20000;
     sim_unlock();
-    syscall(SYS_futex, &process->wake, FUTEX_WAIT, seen, forever ? NULL : &timeout, NULL, 0);
+    sim_process_sleep(process, seen, now, forever ? UINT64_MAX : next);
 }
 
 static void *helper(void *unused)
@@ -76,21 +66,8 @@ static void *helper(void *unused)
 
 int sim_host_start(void)
 {
-    pthread_mutex_lock(&starting);
-    int error = 0;
-    if (!started) {
-        sigset_t all, before;
-        pthread_t thread;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        error = pthread_create(&thread, NULL, helper, NULL);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        started = error == 0;
-        if (started)
-            pthread_detach(thread);
-    }
-    pthread_mutex_unlock(&starting);
-    return -error;
+    static struct sim_helper once = {.starting = PTHREAD_MUTEX_INITIALIZER, .run = helper};
+    return sim_helper_start(&once);
 }
 
 struct sim_ticket sim_host_push(uint32_t channel, void (*function)(void *), void *argument, uint64_t now)
@@ -100,8 +77,7 @@ struct sim_ticket sim_host_push(uint32_t channel, void (*function)(void *), void
                         .argument = (uint64_t)(uintptr_t)argument};
     struct sim_process *process = sim_self();
     process->host_queued++;
-    process->wake++; /* the helper must now look by itself */
     struct sim_ticket ticket = sim_channel_push(channel, &op, now);
-    syscall(SYS_futex, &process->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    sim_wake_process(process); /* the helper must now look by itself */
     return ticket;
 }

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #define SIM_MAGIC UINT64_C(0x5550474d49535257) /* "WRSIMGPU" */
-#define SIM_LAYOUT 3                           /* bump when any struct below changes its size or meaning */
+#define SIM_LAYOUT 4                           /* bump when any struct below changes its size or meaning */
 
 #define SIM_DEVICES 16
 #define SIM_PROCESSES 512
@@ -78,7 +78,7 @@ struct sim_process {
     uint32_t in_use;
     uint32_t generation; /* changes when the slot is given to another process */
     pid_t pid;           /* getpid() + SIMGPU_PID_OFFSET: what NVML reports */
-    uint32_t wake;       /* futex: changed when an operation of this process needs its helper thread */
+    uint32_t wake;       /* futex: changed when an operation of this process needs one of its helper threads */
     uint32_t host_queued; /* host functions queued and not yet run */
     uint64_t started;
     char name[256]; /* of the executable */
@@ -94,14 +94,25 @@ enum sim_op_type {
     SIM_OP_WAIT_EVENT,   /* holds the channel until event `target` has reached `sequence` */
     SIM_OP_WAIT_CHANNEL, /* … until channel `target` (of that `generation`) has completed `sequence` ops */
     SIM_OP_HOST,         /* holds the channel until the process's helper ran `function(argument)` */
+    SIM_OP_WAIT_VALUE,   /* … until the word at `function` in the owner's memory meets `flags` with `argument` */
+    SIM_OP_WRITE_VALUE,  /* … until the owner has written `argument` there */
     SIM_OP_MARK          /* takes no time */
+};
+
+enum sim_word { /* `flags` of those two: what the awaited word must be to the value, and how wide both are */
+    SIM_WORD_AT_LEAST, /* cyclic: a counter may have wrapped */
+    SIM_WORD_EQUAL,
+    SIM_WORD_AND, /* a bit in common */
+    SIM_WORD_NOR, /* a bit that neither has */
+    SIM_WORD_CONDITION = 3,
+    SIM_WORD_64 = 4 /* bits; else 32 */
 };
 
 struct sim_op {
     uint32_t type; /* enum sim_op_type */
     uint32_t target;
     uint32_t generation;
-    uint32_t flags; /* the owner's own */
+    uint32_t flags; /* enum sim_word */
     uint64_t sequence;
     uint64_t duration; /* ns */
     uint64_t ends_at;  /* sum of all durations of the channel up to and with this one */
@@ -120,6 +131,7 @@ struct sim_channel { /* a stream: its operations run in order */
     uint32_t active;       /* derived: it is in its device's list of channels with work */
     uint32_t waiters;      /* derived: channels held by an operation that waits for this one */
     uint32_t running_host; /* the helper is inside this channel's host function */
+    uint32_t words;        /* derived: operations on words in its queue */
     uint32_t orphan;       /* destroyed while it had work: it goes when that is done */
     uint64_t submitted;   /* operations ever queued */
     uint64_t completed;   /* … and done: submitted - completed are in the ring */

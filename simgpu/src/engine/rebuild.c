@@ -32,10 +32,11 @@ static void clear(struct sim_state *machine, uint64_t now)
 static void recount(struct sim_state *machine, struct sim_channel *channel)
 {
     uint64_t left = 0;
-    channel->active = channel->waiters = channel->running_host = 0;
+    channel->active = channel->waiters = channel->running_host = channel->words = 0;
     for (uint64_t n = channel->completed; n < channel->submitted; n++) {
         struct sim_op *op = &channel->ops[n % SIM_QUEUE];
         left += op->duration;
+        channel->words += sim_is_word_op(op);
         if (op->type == SIM_OP_RECORD || op->type == SIM_OP_WAIT_EVENT)
             machine->events[op->target].references++;
         if (op->type == SIM_OP_HOST)

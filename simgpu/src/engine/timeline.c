@@ -6,14 +6,9 @@
  *
  * Invariant: everything up to `now` has happened, in order of time, on all cards, and nothing after it. The
  * cost is constant for each operation and each turn. What it does not do: read a clock, or wake anybody but
- * the helper thread of a process whose host function is due.
+ * the helper threads of a process whose host function or word is due.
  */
 #include "timeline.h"
-
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* ---- channels: beginning and ending operations ---- */
 
@@ -25,12 +20,6 @@ static void count_runnable(struct sim_state *machine, struct sim_channel *channe
         device->competitors++;
     if (change < 0 && --*runnable == 0)
         device->competitors--;
-}
-
-static void wake_helper(struct sim_process *process)
-{
-    process->wake++;
-    syscall(SYS_futex, &process->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static bool channel_reached(const struct sim_state *machine, const struct sim_op *op)
@@ -69,7 +58,13 @@ static bool begin(struct sim_state *machine, struct sim_channel *channel, uint64
         machine->channels[op->target].waiters++;
         return false;
     case SIM_OP_HOST:
-        wake_helper(&machine->processes[channel->process]);
+        sim_wake_process(&machine->processes[channel->process]);
+        return false;
+    case SIM_OP_WAIT_VALUE:
+    case SIM_OP_WRITE_VALUE:
+        if (channel->process == sim_self_index() && sim_word_try(op))
+            return true;
+        sim_wake_process(&machine->processes[channel->process]);
         return false;
     default:
         return true;
@@ -81,6 +76,7 @@ static void pop(struct sim_state *machine, struct sim_channel *channel)
     struct sim_op *op = sim_first_op(channel);
     if (op->type == SIM_OP_RECORD || op->type == SIM_OP_WAIT_EVENT)
         sim_event_unreference(machine, op->target);
+    channel->words -= sim_is_word_op(op);
     channel->done_ns += op->duration;
     channel->started = 0;
     channel->completed++;

@@ -3,9 +3,9 @@
  *
  * A ticket cannot be done before its estimate, so the caller sleeps until then and looks again; where other
  * processes slow it down the next estimate is nearer each time. Where no estimate exists (another process's
- * event, a host function) the sleep grows from 20 µs to 500 µs.
+ * event, a host function, a word) the sleep grows from 20 µs to 500 µs, and ends when a word is reached.
  */
-#include "engine.h"
+#include "timeline.h"
 
 #include <time.h>
 
@@ -37,12 +37,17 @@ void sim_wait_ticket(struct sim_ticket ticket)
     uint64_t patience = SHORTEST_NS;
     for (;;) {
         uint64_t now = sim_lock();
+        uint32_t seen = sim_self()->wake;
         bool done = sim_ticket_done(ticket);
         uint64_t estimate = sim_ticket_estimate(ticket, now);
         sim_unlock();
         if (done)
             return;
-        sim_sleep_until(next_look(estimate, now, &patience));
+        uint64_t when = next_look(estimate, now, &patience);
+        if (when == estimate)
+            sim_sleep_until(when);
+        else
+            sim_process_sleep(sim_self(), seen, now, when);
     }
 }
 
