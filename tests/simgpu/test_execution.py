@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
-CLIENTS = ("execution", "streams", "words", "graphs", "graph_updates", "captures", "capture_rules", "threads")
+CLIENTS = (
+    "execution",
+    "streams",
+    "words",
+    "words_ends",
+    "words_graphs",
+    "graphs",
+    "graph_updates",
+    "captures",
+    "capture_rules",
+    "threads",
+)
 
 
 def cases(name: str) -> list[str]:

@@ -84,6 +84,19 @@ def test_killing_processes_at_random_moments_leaves_the_card_as_it_was(
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("ends", ["killed", "by itself"])
+def test_a_process_that_ends_while_its_stream_waits_stops_nobody(
+    h200: Any, compile_c: Callable[..., Path], ends: str
+) -> None:
+    process = start(h200, compile_c("words_ends"), "wait_for_ever")
+    if ends == "killed":
+        process.kill()
+    process.communicate(timeout=30)  # closes what it reads
+    assert process.returncode == (-signal.SIGKILL if ends == "killed" else 0)
+    assert free_bytes(h200) == FREE_WITH_ONE_CONTEXT
+    assert h200.run(compile_c("words"), "a_write_opens_a_wait_of_another_stream").returncode == 0
+
+
 def test_a_killed_process_leaves_the_card_to_the_others(h200: Any, compile_c: Callable[..., Path]) -> None:
     assert h200.run(compile_c("crash", engine=True), "holding").returncode == -signal.SIGKILL
     assert shares(h200, compile_c("storm"), 1)[0] > 90

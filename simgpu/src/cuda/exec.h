@@ -20,5 +20,11 @@ struct sim_exec { /* a CUgraphExec */
 CUresult sim_exec_resolve(CUgraphExec handle, struct sim_exec **exec);
 /* The executable's copy of a node of the original graph, its child graphs included. */
 CUresult sim_exec_node(struct sim_exec *exec, CUgraphNode original, CUgraphNodeType type, struct sim_node **node);
+/* … for a call that sets its parameters. */
+CUresult sim_exec_target(const char *function, CUgraphExec handle, CUgraphNode original, CUgraphNodeType type,
+                         const void *params, struct sim_node **node);
+
+/* New words for a node of an executable: as many operations, of the same types. (graph_memop.c) */
+CUresult sim_exec_set_memops(struct sim_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
 
 #endif

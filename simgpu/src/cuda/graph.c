@@ -38,6 +38,8 @@ static void free_node(struct sim_node *node)
 {
     if (node->type == CU_GRAPH_NODE_TYPE_KERNEL)
         free(node->kernel.storage);
+    if (node->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+        free(node->memops.paramArray);
     if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->child)
         sim_graph_free(node->child);
     if (node->owners && --*node->owners == 0) {
@@ -74,6 +76,10 @@ static CUresult own(struct sim_node *node, const struct sim_node *like)
     if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
         node->kernel.storage = NULL;
         return sim_node_set_kernel(node, &like->kernel.params);
+    }
+    if (node->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+        node->memops.paramArray = NULL;
+        return sim_node_set_memops(node, &like->memops);
     }
     if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
         node->child = sim_graph_copy(like->child);

@@ -38,6 +38,7 @@ struct sim_node {
             struct sim_context *context;
         } setting;
         CUDA_HOST_NODE_PARAMS host;
+        CUDA_BATCH_MEM_OP_NODE_PARAMS memops; /* its array is the node's own */
         struct sim_recorder *event; /* record and wait nodes */
         struct sim_graph *child;    /* owned */
         CUDA_MEM_ALLOC_NODE_PARAMS alloc;
@@ -71,6 +72,9 @@ CUresult sim_graph_add(struct sim_graph *graph, struct sim_node *const *dependen
 /* What every cuGraphAdd…Node does: the checks at the entry, then sim_graph_add. */
 CUresult sim_graph_add_call(const char *function, CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
                             size_t count, const struct sim_node *like);
+/* A node of this type, for a call that asks for its parameters or sets them. */
+CUresult sim_node_typed(const char *function, CUgraphNode handle, CUgraphNodeType type, const void *params,
+                        struct sim_node **node);
 CUresult sim_node_depend(struct sim_node *node, struct sim_node *const *on, size_t count);
 bool sim_graph_sort(struct sim_graph *graph, struct sim_node **order); /* false: it has a cycle */
 
@@ -80,6 +84,11 @@ void sim_graph_release_users(struct sim_graph *graph); /* user_object.c */
 
 /* Takes new parameters: checked, timed, and copied as far as their sizes are known. */
 CUresult sim_node_set_kernel(struct sim_node *node, const CUDA_KERNEL_NODE_PARAMS *params);
+
+/* ---- graph_memop.c ---- */
+
+/* Takes new parameters: checked and copied. */
+CUresult sim_node_set_memops(struct sim_node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params);
 
 /* For captured calls: add `like` (type and its part of the union) after the stream's latest nodes. */
 CUresult sim_capture_add(struct sim_stream *stream, const struct sim_node *like, struct sim_node **added);

@@ -2,7 +2,7 @@
  * Nodes of any type through one struct: the newer calls, which newer runtimes use for all of them.
  *
  * Each type goes to its own older call, so there is one meaning for both ways. What it does not do: types that
- * are not simulated (external semaphores, batched memory operations, conditional nodes) are refused.
+ * are not simulated (external semaphores, conditional nodes) are refused.
  */
 #include <string.h>
 
@@ -27,6 +27,12 @@ static CUDA_HOST_NODE_PARAMS host_of(const CUgraphNodeParams *params)
     return (CUDA_HOST_NODE_PARAMS){params->host.fn, params->host.userData};
 }
 
+static CUDA_BATCH_MEM_OP_NODE_PARAMS memops_of(const CUgraphNodeParams *params)
+{
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *m = &params->memOp;
+    return (CUDA_BATCH_MEM_OP_NODE_PARAMS){m->ctx, m->count, m->paramArray, m->flags};
+}
+
 static CUresult add_allocation(CUgraphNode *added, CUgraph graph, const CUgraphNode *after, size_t count,
                                CUgraphNodeParams *params)
 {
@@ -44,6 +50,7 @@ static CUresult add(CUgraphNode *added, CUgraph graph, const CUgraphNode *after,
     CUDA_KERNEL_NODE_PARAMS kernel = kernel_of(params);
     CUDA_MEMSET_NODE_PARAMS set = set_of(params);
     CUDA_HOST_NODE_PARAMS host = host_of(params);
+    CUDA_BATCH_MEM_OP_NODE_PARAMS memops = memops_of(params);
     CUresult result;
     switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -54,6 +61,8 @@ static CUresult add(CUgraphNode *added, CUgraph graph, const CUgraphNode *after,
         return cuGraphAddMemsetNode(added, graph, after, count, &set, params->memset.ctx);
     case CU_GRAPH_NODE_TYPE_HOST:
         return cuGraphAddHostNode(added, graph, after, count, &host);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return cuGraphAddBatchMemOpNode(added, graph, after, count, &memops);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         result = cuGraphAddChildGraphNode(added, graph, after, count, params->graph.graph);
         return result ? result : cuGraphChildGraphNodeGetGraph(*added, &params->graph.graph);
@@ -96,6 +105,7 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *param
     CUDA_KERNEL_NODE_PARAMS kernel = kernel_of(params);
     CUDA_MEMSET_NODE_PARAMS set = set_of(params);
     CUDA_HOST_NODE_PARAMS host = host_of(params);
+    CUDA_BATCH_MEM_OP_NODE_PARAMS memops = memops_of(params);
     switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return cuGraphKernelNodeSetParams_v2(node, &kernel);
@@ -105,6 +115,8 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *param
         return cuGraphMemsetNodeSetParams(node, &set);
     case CU_GRAPH_NODE_TYPE_HOST:
         return cuGraphHostNodeSetParams(node, &host);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return cuGraphBatchMemOpNodeSetParams(node, &memops);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
         return cuGraphEventWaitNodeSetEvent(node, params->eventWait.event);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
@@ -122,6 +134,7 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CU
     CUDA_KERNEL_NODE_PARAMS kernel = kernel_of(params);
     CUDA_MEMSET_NODE_PARAMS set = set_of(params);
     CUDA_HOST_NODE_PARAMS host = host_of(params);
+    CUDA_BATCH_MEM_OP_NODE_PARAMS memops = memops_of(params);
     switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return cuGraphExecKernelNodeSetParams_v2(exec, node, &kernel);
@@ -131,6 +144,8 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CU
         return cuGraphExecMemsetNodeSetParams(exec, node, &set, params->memset.ctx);
     case CU_GRAPH_NODE_TYPE_HOST:
         return cuGraphExecHostNodeSetParams(exec, node, &host);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return cuGraphExecBatchMemOpNodeSetParams(exec, node, &memops);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return cuGraphExecChildGraphNodeSetParams(exec, node, params->graph.graph);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:

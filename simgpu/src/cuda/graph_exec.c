@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "exec.h"
+#include "memop.h"
 #include "objects.h"
 
 #define KNOWN_FLAGS                                                                                                    \
@@ -183,6 +184,8 @@ static CUresult launch_node(struct sim_exec *exec, struct sim_stream *stream, st
         break;
     case CU_GRAPH_NODE_TYPE_HOST:
         return launch_host(stream, node);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return sim_memops_submit(stream, &node->memops);
     case CU_GRAPH_NODE_TYPE_GRAPH:
         return launch_child(exec, stream, node->child);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:

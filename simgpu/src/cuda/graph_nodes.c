@@ -2,8 +2,8 @@
  * Nodes other than kernels: made, asked for and given new parameters, on a graph.
  *
  * The same changes on an executable graph are in graph_update.c. An allocation node gets its address when it is
- * made, which stays its own for the graph's life. What it does not do: nodes for external semaphores,
- * conditional nodes and batched memory operations; those calls say that they are not simulated.
+ * made, which stays its own for the graph's life. Words are graph_memop.c's. What it does not do: nodes for
+ * external semaphores and conditional nodes; those calls say that they are not simulated.
  */
 #include <string.h>
 
@@ -25,9 +25,8 @@ CUresult sim_graph_add_call(const char *function, CUgraphNode *added, CUgraph ha
     return result;
 }
 
-/* A node of this type, for a call that asks for its parameters or sets them. */
-static CUresult typed(const char *function, CUgraphNode handle, CUgraphNodeType type, const void *params,
-                      struct sim_node **node)
+CUresult sim_node_typed(const char *function, CUgraphNode handle, CUgraphNodeType type, const void *params,
+                        struct sim_node **node)
 {
     CUresult result = sim_enter(function);
     if (!result)
@@ -72,7 +71,7 @@ CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const C
 CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *params)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
     if (!result)
         *params = node->copying.params;
     return result;
@@ -81,7 +80,7 @@ CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *p
 CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *params)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
     if (!result)
         node->copying.params = *params;
     return result;
@@ -101,7 +100,7 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const C
 CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *params)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
     if (!result)
         *params = node->setting.params;
     return result;
@@ -110,7 +109,7 @@ CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE
 CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
     if (!result)
         node->setting.params = *params;
     return result;
@@ -130,7 +129,7 @@ CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *added, CUgraph graph, const CUg
 CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *params)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
     if (!result)
         *params = node->host;
     return result;
@@ -139,7 +138,7 @@ CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PAR
 CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
     if (!result)
         node->host = *params;
     return result;
@@ -161,7 +160,7 @@ CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *added, CUgraph graph, con
 CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *child)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_GRAPH, child, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_GRAPH, child, &node);
     if (!result)
         *child = (CUgraph)node->child;
     return result;
@@ -180,7 +179,7 @@ static CUresult add_event(const char *function, CUgraphNodeType type, CUgraphNod
 static CUresult get_event(const char *function, CUgraphNodeType type, CUgraphNode handle, CUevent *event)
 {
     struct sim_node *node;
-    CUresult result = typed(function, handle, type, event, &node);
+    CUresult result = sim_node_typed(function, handle, type, event, &node);
     if (!result)
         *event = (CUevent)node->event;
     return result;
@@ -189,7 +188,7 @@ static CUresult get_event(const char *function, CUgraphNodeType type, CUgraphNod
 static CUresult set_event(const char *function, CUgraphNodeType type, CUgraphNode handle, CUevent event)
 {
     struct sim_node *node;
-    CUresult result = typed(function, handle, type, event, &node);
+    CUresult result = sim_node_typed(function, handle, type, event, &node);
     return result ? result : sim_event_resolve(event, &node->event);
 }
 
@@ -247,7 +246,7 @@ CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *added, CUgraph graph, const
 CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params, &node);
     if (!result)
         *params = node->alloc;
     return result;
@@ -265,7 +264,7 @@ CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const 
 CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *pointer)
 {
     struct sim_node *node;
-    CUresult result = typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_FREE, pointer, &node);
+    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_FREE, pointer, &node);
     if (!result)
         *pointer = node->free;
     return result;

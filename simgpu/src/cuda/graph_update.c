@@ -29,9 +29,8 @@ CUresult sim_exec_node(struct sim_exec *exec, CUgraphNode original, CUgraphNodeT
     return *node && (*node)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The executable's node, for a call that sets its parameters. */
-static CUresult target(const char *function, CUgraphExec handle, CUgraphNode original, CUgraphNodeType type,
-                       const void *params, struct sim_node **node)
+CUresult sim_exec_target(const char *function, CUgraphExec handle, CUgraphNode original, CUgraphNodeType type,
+                         const void *params, struct sim_node **node)
 {
     struct sim_exec *exec;
     CUresult result = sim_enter(function);
@@ -46,7 +45,7 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode
                                                    const CUDA_KERNEL_NODE_PARAMS *params)
 {
     struct sim_node *node;
-    CUresult result = target(__func__, exec, original, CU_GRAPH_NODE_TYPE_KERNEL, params, &node);
+    CUresult result = sim_exec_target(__func__, exec, original, CU_GRAPH_NODE_TYPE_KERNEL, params, &node);
     return result ? result : sim_node_set_kernel(node, params);
 }
 
@@ -64,7 +63,7 @@ CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode or
 {
     struct sim_node *node;
     struct sim_context *context;
-    CUresult result = target(__func__, exec, original, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
+    CUresult result = sim_exec_target(__func__, exec, original, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
     if (!result)
         result = sim_context_resolve(handle, &context);
     if (!result)
@@ -77,7 +76,7 @@ CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode or
 {
     struct sim_node *node;
     struct sim_context *context;
-    CUresult result = target(__func__, exec, original, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
+    CUresult result = sim_exec_target(__func__, exec, original, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
     if (!result)
         result = sim_context_resolve(handle, &context);
     if (!result)
@@ -89,7 +88,7 @@ CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode orig
                                               const CUDA_HOST_NODE_PARAMS *params)
 {
     struct sim_node *node;
-    CUresult result = target(__func__, exec, original, CU_GRAPH_NODE_TYPE_HOST, params, &node);
+    CUresult result = sim_exec_target(__func__, exec, original, CU_GRAPH_NODE_TYPE_HOST, params, &node);
     if (!result)
         node->host = *params;
     return result;
@@ -98,14 +97,14 @@ CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode orig
 CUresult CUDAAPI cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode original, CUevent event)
 {
     struct sim_node *node;
-    CUresult result = target(__func__, exec, original, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &node);
+    CUresult result = sim_exec_target(__func__, exec, original, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &node);
     return result ? result : sim_event_resolve(event, &node->event);
 }
 
 CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode original, CUevent event)
 {
     struct sim_node *node;
-    CUresult result = target(__func__, exec, original, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &node);
+    CUresult result = sim_exec_target(__func__, exec, original, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &node);
     return result ? result : sim_event_resolve(event, &node->event);
 }
 
@@ -192,6 +191,9 @@ static CUgraphExecUpdateResult take(struct sim_node *node, const struct sim_node
     case CU_GRAPH_NODE_TYPE_HOST:
         node->host = from->host;
         return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return sim_exec_set_memops(node, &from->memops) ? CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED
+                                                        : CU_GRAPH_EXEC_UPDATE_SUCCESS;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
         node->event = from->event;
@@ -251,7 +253,7 @@ CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNod
 {
     struct sim_node *node, *culprit;
     struct sim_graph *graph;
-    CUresult result = target(__func__, exec, original, CU_GRAPH_NODE_TYPE_GRAPH, handle, &node);
+    CUresult result = sim_exec_target(__func__, exec, original, CU_GRAPH_NODE_TYPE_GRAPH, handle, &node);
     if (!result)
         result = sim_graph_resolve(handle, &graph);
     if (!result && update(node->child, graph, &culprit))

@@ -11,7 +11,6 @@
 
 #include "launch.h"
 #include "memory.h"
-#include "unsimulated.h"
 
 #define BATCH 256 /* operations in a call must be fewer */
 
@@ -108,8 +107,11 @@ static CUresult call(const char *function, CUstream handle, unsigned count, CUst
         result = sim_memops_check(&batch);
     if (result)
         return result;
-    if (sim_stream_capturing(stream))
-        return SIM_UNSIMULATED("a stream memory operation in a capture");
+    if (sim_stream_capturing(stream)) {
+        struct sim_node node = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, .memops = batch};
+        node.memops.ctx = (CUcontext)stream->context;
+        return sim_capture_add(stream, &node, NULL);
+    }
     result = sim_capture_forbids_legacy_use(stream);
     if (result)
         return result;

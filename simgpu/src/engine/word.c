@@ -11,11 +11,13 @@
 #include "timeline.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define NAP_NS UINT64_C(10000)   /* between two looks, for each process that waits: all share the host's cores */
+#define SHARE_NS UINT64_C(10000) /* between two looks, for each process that waits: all share the host's cores */
+#define AGE_NS UINT64_C(50000000) /* a wait that has lasted longer may be seen to end by a thousandth of it late */
 #define LOOK_NS UINT64_C(1000000) /* how long the cards may go unadvanced while an operation is to come */
 
 /* ---- one word ---- */
@@ -80,6 +82,7 @@ bool sim_word_try(const struct sim_op *op)
 static struct sim_op awaited[SIM_CHANNELS]; /* of the watcher alone: what it looks at without the lock … */
 static uint32_t awaited_count;
 static uint32_t waiting_processes; /* … and how many processes do so */
+static uint64_t youngest;          /* when the last of these waits began */
 static uint64_t next_look;         /* when it must take the lock again, whatever the words are */
 
 static bool due(struct sim_channel *channel)
@@ -105,6 +108,7 @@ static void survey(uint64_t now)
     uint64_t waiting[SIM_PROCESSES / 64] = {0};
     bool ended = false;
     awaited_count = waiting_processes = 0;
+    youngest = 0;
     next_look = UINT64_MAX;
     for (uint32_t c = 0; c < sim_machine->channel_limit; c++) {
         struct sim_channel *channel = &sim_machine->channels[c];
@@ -119,10 +123,12 @@ static void survey(uint64_t now)
         }
         if (due(channel))
             waiting[channel->process / 64] |= UINT64_C(1) << channel->process % 64;
-        if (own && due(channel))
+        if (own && due(channel)) {
             awaited[awaited_count++] = *sim_first_op(channel);
-        else if (own && channel->words > 0)
+            youngest = channel->ready_at > youngest ? channel->ready_at : youngest;
+        } else if (own && channel->words > 0) {
             foresee(c, now);
+        }
     }
     if (ended) /* who waits for a channel without knowing until when */
         sim_wake_process(sim_self());
@@ -138,6 +144,14 @@ static bool any_reached(void)
     return false;
 }
 
+/* When to look at the awaited words again. Alone and early, at once: a card notices within a microsecond. */
+static uint64_t next_glance(uint64_t now)
+{
+    uint64_t age = now > youngest ? now - youngest : 0;
+    uint64_t nap = waiting_processes > 1 ? SHARE_NS * waiting_processes : 0;
+    return now + nap + (age > AGE_NS ? age / 1000 : 0);
+}
+
 static void *watcher(void *unused)
 {
     (void)unused;
@@ -149,8 +163,11 @@ static void *watcher(void *unused)
         survey(now);
         sim_unlock();
         while (!sim_process_woken(process, seen) && now < next_look && !any_reached()) {
-            uint64_t nap = now + NAP_NS * waiting_processes;
-            sim_process_sleep(process, seen, now, awaited_count && nap < next_look ? nap : next_look);
+            uint64_t until = awaited_count ? next_glance(now) : next_look;
+            if (until > now)
+                sim_process_sleep(process, seen, now, until < next_look ? until : next_look);
+            else
+                sched_yield();
             now = sim_now();
         }
     }

@@ -78,6 +78,31 @@ static void a_destroyed_stream_still_does_its_work(void)
     REQUIRE(sim_ticket_done(ticket)); /* … and the old ticket is not for the new work */
 }
 
+static void a_wait_for_a_word_takes_nothing_of_the_card(void)
+{
+    static uint32_t word; /* nobody's here: no process looks at it */
+    machine_with(1);
+    uint32_t a = channel(0), b = channel(1), c = channel(0);
+    struct sim_op wait = {.type = SIM_OP_WAIT_VALUE, .function = (uintptr_t)&word, .argument = 1};
+    sim_channel_push(a, &wait, START);
+    struct sim_ticket behind = push(a, SIM_OP_KERNEL, MS, 0);
+    push(b, SIM_OP_KERNEL, 10 * MS, 0);
+    uint32_t end = record(b, 0);
+    advance(5 * MS);
+    sim_timeline_rebuild(sim_machine, sim_hardware, START + 5 * MS);
+    EQUAL(sim_machine->channels[a].words, 1);
+    EQUAL(sim_machine->devices[0].competitors, 1);
+    advance(20 * MS);
+    EQUAL(when(end), 10 * MS);
+    EQUAL(work_of(0), 0);
+    REQUIRE(!sim_ticket_done(behind));
+    sim_channel_abandon(a, START + 20 * MS);
+    REQUIRE(sim_ticket_done(behind));
+    push(c, SIM_OP_KERNEL, MS, 20 * MS);
+    advance(21 * MS);
+    EQUAL(work_of(0), MS);
+}
+
 static void an_estimate_is_never_too_late(void)
 {
     machine_with(1);
@@ -137,5 +162,6 @@ static void history_forgets_what_is_long_past(void)
 
 CASES(CASE(a_stream_waits_for_an_event_of_another) CASE(a_card_waits_for_an_event_of_another)
       CASE(a_wait_is_for_the_record_before_it) CASE(a_killed_recorder_holds_nobody_back)
-      CASE(a_destroyed_stream_still_does_its_work) CASE(an_estimate_is_never_too_late)
+      CASE(a_destroyed_stream_still_does_its_work) CASE(a_wait_for_a_word_takes_nothing_of_the_card)
+      CASE(an_estimate_is_never_too_late)
       CASE(what_is_derived_can_be_made_anew_at_any_moment) CASE(history_forgets_what_is_long_past))
