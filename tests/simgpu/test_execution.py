@@ -137,12 +137,12 @@ def test_each_model_says_what_it_is(machine_of: Callable[[str], Any], model: str
     assert result.stdout.splitlines() == answers
 
 
-def test_a_launch_costs_what_it_does_on_the_machine_if_asked(
-    h200: Any, compile_c: Callable[..., Path]
+@pytest.mark.parametrize(("call", "ns"), [("launches", 3500), ("barriers", 1000)])
+def test_a_call_costs_what_it_does_on_the_machine_if_asked(
+    h200: Any, compile_c: Callable[..., Path], call: str, ns: int
 ) -> None:
-    # The model says 3.5 µs; a busy host can only add to that.
-    cost = float(h200.run(compile_c("storm"), "launches", SIMGPU_HOST_COSTS="1").stdout)
-    assert cost >= 3500
+    # Of the model; a busy host can only add to that.
+    assert float(h200.run(compile_c("storm"), call, SIMGPU_HOST_COSTS="1").stdout) >= ns
 
 
 LOST = (

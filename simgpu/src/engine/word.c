@@ -27,23 +27,32 @@ static uint64_t width(const struct sim_op *op)
     return op->flags & SIM_WORD_64 ? 8 : 4;
 }
 
-/* False: there is no memory any more. */
+/* False: there is no memory any more. The kernel reads it, which fails there instead of faulting; where it is not
+ * allowed to (a sandbox), the word is read as it is. */
 static bool read_word(const struct sim_op *op, uint64_t *value)
 {
-    struct iovec here = {value, width(op)}, there = {(void *)(uintptr_t)op->function, width(op)};
+    void *word = (void *)(uintptr_t)op->function;
+    struct iovec here = {value, width(op)}, there = {word, width(op)};
     *value = 0;
-    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)width(op);
+    if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)width(op))
+        return true;
+    if (errno == EFAULT)
+        return false;
+    *value = width(op) == 8 ? __atomic_load_n((uint64_t *)word, __ATOMIC_SEQ_CST)
+                            : __atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST);
+    return true;
 }
 
 static void write_word(const struct sim_op *op)
 {
+    void *word = (void *)(uintptr_t)op->function;
     uint64_t before;
     if (!read_word(op, &before))
         return;
     if (width(op) == 8)
-        __atomic_store_n((uint64_t *)(uintptr_t)op->function, op->argument, __ATOMIC_SEQ_CST);
+        __atomic_store_n((uint64_t *)word, op->argument, __ATOMIC_SEQ_CST);
     else
-        __atomic_store_n((uint32_t *)(uintptr_t)op->function, (uint32_t)op->argument, __ATOMIC_SEQ_CST);
+        __atomic_store_n((uint32_t *)word, (uint32_t)op->argument, __ATOMIC_SEQ_CST);
 }
 
 bool sim_word_meets(uint32_t flags, uint64_t word, uint64_t value)
@@ -102,6 +111,19 @@ static void foresee(uint32_t index, uint64_t now)
     next_look = when < next_look ? when : next_look;
 }
 
+/* End what can end of a channel of this process; whether anything did. */
+static bool end_due(struct sim_channel *channel, uint64_t now)
+{
+    bool ended = false;
+    while (due(channel) && sim_word_try(sim_first_op(channel))) {
+        sim_device_progress(sim_machine, sim_hardware, channel->device, now);
+        sim_channel_finish(sim_machine, channel, now);
+        sim_timeline_settle(sim_machine, sim_hardware, now);
+        ended = true;
+    }
+    return ended;
+}
+
 /* With the lock held: end what can end; note what is awaited, and when to look again. */
 static void survey(uint64_t now)
 {
@@ -115,12 +137,7 @@ static void survey(uint64_t now)
         if (!channel->in_use || channel->words == 0)
             continue;
         bool own = channel->process == sim_self_index();
-        while (own && due(channel) && sim_word_try(sim_first_op(channel))) {
-            sim_device_progress(sim_machine, sim_hardware, channel->device, now);
-            sim_channel_finish(sim_machine, channel, now);
-            sim_timeline_settle(sim_machine, sim_hardware, now);
-            ended = true;
-        }
+        ended |= own && end_due(channel, now);
         if (due(channel))
             waiting[channel->process / 64] |= UINT64_C(1) << channel->process % 64;
         if (own && due(channel)) {

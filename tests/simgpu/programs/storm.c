@@ -82,4 +82,15 @@ static void launches(void)
     printf("%.0f\n", (double)(clock_ns() - from) / 1000);
 }
 
-CASES(CASE(greedy) CASE(launches) CASE(everything))
+/* … and a call for stream memory operations, of which a barrier is the least. */
+static void barriers(void)
+{
+    CUstreamBatchMemOpParams barrier = {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER}};
+    start();
+    uint64_t from = clock_ns();
+    for (int i = 0; i < 1000; i++)
+        OK(cuStreamBatchMemOp(NULL, 1, &barrier, 0));
+    printf("%.0f\n", (double)(clock_ns() - from) / 1000);
+}
+
+CASES(CASE(greedy) CASE(launches) CASE(barriers) CASE(everything))
