@@ -36,7 +36,7 @@ uint64_t estimate_due_in(const struct estimates *estimates, bool paced, uint64_t
 {
     uint64_t each = atomic_load_explicit(&estimates->functions, memory_order_relaxed) * ESTIMATE_EACH;
     uint64_t usual = (each > ESTIMATE_DUE ? each : ESTIMATE_DUE) * (paced ? 1 : ESTIMATE_FED);
-    return usual / 2 + (uint64_t)((unsigned __int128)usual * (ticks * UINT64_C(0x9e3779b97f4a7c15)) >> 64);
+    return usual / 2 + (uint64_t)((unsigned __int128)usual * weir_hash(ticks) >> 64);
 }
 
 static void move_towards(struct estimate *estimate, uint64_t target, unsigned fall, unsigned rise)

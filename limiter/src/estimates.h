@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "hash.h"
 
 #define ESTIMATE_SLOTS 2048 /* power of two; frameworks use some hundred functions */
 #define ESTIMATE_PROBES 8
@@ -49,7 +50,7 @@ struct estimate_note {
 
 static inline unsigned estimate_slot(uintptr_t function)
 {
-    return (unsigned)((function * UINT64_C(0x9e3779b97f4a7c15)) >> 48) % ESTIMATE_SLOTS;
+    return (unsigned)(weir_hash(function) >> 48) % ESTIMATE_SLOTS;
 }
 
 /* The function's entry, or NULL where it has none. */

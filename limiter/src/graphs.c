@@ -13,6 +13,7 @@
 #include "graphs.h"
 
 #include "account.h"
+#include "hash.h"
 #include "memory.h"
 #include "streams.h"
 #include "unaccounted.h"
@@ -32,7 +33,7 @@ static uint32_t place_of(const struct weir_graph_use *use)
 {
     uint64_t place = (uintptr_t)use->stream + 1;
     for (unsigned i = 0; i < use->count; i++)
-        place = (place ^ weir_pool_moves(use->pools[i])) * UINT64_C(0x9e3779b97f4a7c15);
+        place = weir_hash(place ^ weir_pool_moves(use->pools[i]));
     return (uint32_t)(place >> 32) | 1;
 }
 

@@ -18,6 +18,7 @@
  */
 #define _GNU_SOURCE
 #include "arch.h"
+#include "hash.h"
 #include "internal.h"
 #include "real.h"
 #include "slice.h"
@@ -35,7 +36,7 @@ _Static_assert(WEIR_SYMBOLS * 2 < TABLE, "grow TABLE");
 
 static size_t place_of(const void *real)
 {
-    return (size_t)((uintptr_t)real * UINT64_C(0x9e3779b97f4a7c15) >> 32) % TABLE;
+    return (size_t)(weir_hash((uintptr_t)real) >> 32) % TABLE;
 }
 
 void weir_remember(enum weir_symbol_id id, void *real)

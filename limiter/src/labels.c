@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "account.h"
+#include "hash.h"
 #include "internal.h"
 
 #define MARK UINT64_C(0x35)
@@ -31,7 +32,7 @@ static _Atomic int device_probe = -1;
 
 static uint64_t mixed(uint64_t value)
 {
-    return value * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    return weir_hash(value) >> 32;
 }
 
 /* Tells the process that has this slot from those that had it before. */

@@ -158,7 +158,7 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 static bool goes_blind(const struct lane *lane, uint64_t kernel, bool gap)
 {
     bool paced = gap || lane->gapped || lane->paced;
-    bool timed = !(weir_ticks() * UINT64_C(0x9e3779b97f4a7c15) >> 61); /* one in eight, and nobody can foresee which */
+    bool timed = !(weir_hash(weir_ticks()) >> 61); /* one in eight, and nobody can foresee which */
     return paced && !timed && kernel && kernel < METER_SHORT;
 }
 

@@ -17,6 +17,7 @@
 
 #include "coverage.h"
 #include "estimates.h"
+#include "hash.h"
 #include "page.h"
 #include "queue.h"
 #include "timeline.h"
@@ -137,7 +138,7 @@ static inline void lane_put_back(struct lane *lane, uint64_t ns)
 
 static inline unsigned lane_slot(uintptr_t key)
 {
-    return (unsigned)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+    return (unsigned)(weir_hash(key) >> 58);
 }
 
 static inline struct lane *lane_find(struct meter *meter, uintptr_t key)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "hash.h"
 #include "internal.h"
 
 #define BUCKET 8
@@ -44,7 +45,7 @@ static size_t level_size(int level)
 
 static struct entry *bucket_of(struct entry *entries, int level, uint64_t key)
 {
-    return entries + BUCKET * (key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FIRST_BITS - level));
+    return entries + BUCKET * (weir_hash(key) >> (64 - FIRST_BITS - level));
 }
 
 /* The level's entries; made if `grow`. Whoever loses the race to make it takes the winner's. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "account.h"
+#include "hash.h"
 #include "memory.h"
 #include "vmm.h"
 
@@ -28,7 +29,7 @@ static uint64_t hold(const CUarrayMapInfo *map)
 /* The array keeps the user that `hold` has made, if it has none of this allocation yet. */
 static void keep(const void *array, uint64_t number)
 {
-    uint64_t name = (((uintptr_t)array >> 4) * UINT64_C(0x9e3779b97f4a7c15) ^ number) >> 8;
+    uint64_t name = (weir_hash((uintptr_t)array >> 4) ^ number) >> 8;
     const struct weir_object *known = weir_object_find(WEIR_TAG_TILE, name);
     struct weir_object tile = {.link = number, .context = (void *)(uintptr_t)array, .device = WEIR_NO_DEVICE};
     atomic_store(&any, true);
