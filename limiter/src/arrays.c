@@ -4,9 +4,9 @@
  * Over 2 MiB an array takes whole pages. Smaller ones are packed by the driver, and which share a page cannot be told
  * from the handle: a page is reserved before the call, and the card's own free memory is read before and after it to
  * see whether it took one; the same when it is destroyed. Where somebody else takes or frees memory in that moment,
- * it stays charged; but never more than a page for each small array that lives. Only if he frees just one page while
- * one is taken, too little is charged, until the agent sees it. Where a format's layout is not known (array_size.h),
- * the largest that it can be is the bound and the reading decides.
+ * it stays charged; but never more than a page for each small array of its context that lives (packs.c). Only if he
+ * frees just one page while one is taken, too little is charged, until the agent sees it. Where a format's layout is
+ * not known (array_size.h), the largest that it can be is the bound and the reading decides.
  *
  * A level of a mipmapped array is a view and costs nothing. Sparse and deferred arrays hold nothing; what is mapped
  * into them is physical memory, charged where it is made (vmm.c).
@@ -17,20 +17,9 @@
 #include "internal.h"
 #include "memory.h"
 #include "objects.h"
+#include "packs.h"
 
 #define HOLDS_NOTHING (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
-
-/* The small arrays on a device: how many, of them larger than half a page, and the pages charged for all of them. */
-struct pack {
-    uint64_t arrays : 28, wide : 18, pages : 18;
-};
-
-union packed {
-    struct pack pack;
-    uint64_t word;
-};
-
-static _Atomic uint64_t packs[WEIR_MAX_DEVICES];
 
 struct storage { /* bytes that an array takes: somewhere between these two */
     uint64_t least, most;
@@ -39,12 +28,6 @@ struct storage { /* bytes that an array takes: somewhere between these two */
     bool packed;
     int device;
 };
-
-void weir_arrays_forget(void)
-{
-    for (int device = 0; device < WEIR_MAX_DEVICES; device++)
-        atomic_store(&packs[device], 0);
-}
 
 static uint64_t card_free(void)
 {
@@ -89,69 +72,37 @@ static uint64_t taken(const struct storage *storage)
     return less < storage->most ? less : storage->most;
 }
 
-static bool is_wide(uint64_t size)
-{
-    return size > WEIR_BLOCK / 2;
-}
-
-/* One small array more, which took a page or did not; it did if it is wide and each page has a wide one. */
-static uint64_t pack(int device, uint64_t size, uint64_t charged)
-{
-    union packed next, seen = {.word = atomic_load(&packs[device])};
-    bool fresh;
-    do {
-        next = seen;
-        next.pack.arrays++;
-        next.pack.wide += is_wide(size);
-        fresh = charged || next.pack.wide > next.pack.pages;
-        next.pack.pages += fresh;
-    } while (!atomic_compare_exchange_weak(&packs[device], &seen.word, next.word));
-    return fresh ? WEIR_BLOCK : 0;
-}
-
 static CUresult settle(CUresult result, const struct storage *storage, const void *handle)
 {
     int device = storage->device;
     weir_count_result(device, result);
     if (device < 0)
         return result;
-    uint64_t charged = result == CUDA_SUCCESS ? taken(storage) : 0;
-    if (storage->packed && result == CUDA_SUCCESS)
-        charged = pack(device, storage->size, charged);
+    void *context = weir_current_context();
+    uint64_t charged = result == CUDA_SUCCESS ? taken(storage) : 0, place = 0;
+    if (storage->packed && result == CUDA_SUCCESS) {
+        place = weir_pack_of(context, device);
+        charged = weir_pack_add(place, storage->size, charged != 0) ? WEIR_BLOCK : 0;
+    }
     weir_give_back(device, WEIR_KIND_BUFFER, storage->most - charged);
     if (result != CUDA_SUCCESS || !storage->most)
         return result;
     struct weir_object object = {.size = storage->packed ? storage->size : storage->most,
                                  .charged = charged,
-                                 .context = weir_current_context(),
+                                 .link = place,
+                                 .context = context,
                                  .device = (int16_t)device,
                                  .kind = WEIR_KIND_BUFFER};
     weir_keep(WEIR_TAG_ARRAY, (uintptr_t)handle, &object);
     return result;
 }
 
-/* One small array less: the others keep a page each at most, the wide ones no less, and the last takes all along. */
-static void unpack(int device, uint64_t size, bool freed)
-{
-    union packed next, seen = {.word = atomic_load(&packs[device])};
-    do {
-        next = seen;
-        next.pack.arrays--;
-        next.pack.wide -= is_wide(size);
-        if (next.pack.pages > next.pack.arrays)
-            next.pack.pages = next.pack.arrays;
-        else if (freed && next.pack.pages > next.pack.wide)
-            next.pack.pages--;
-    } while (!atomic_compare_exchange_weak(&packs[device], &seen.word, next.word));
-    weir_give_back(device, WEIR_KIND_BUFFER, (uint64_t)(seen.pack.pages - next.pack.pages) * WEIR_BLOCK);
-}
-
 void weir_array_gone(const struct weir_object *object, bool freed)
 {
+    uint64_t bytes = object->charged;
     if (object->size <= WEIR_BLOCK)
-        unpack(object->device, object->size, freed);
-    else
-        weir_give_back(object->device, WEIR_KIND_BUFFER, object->charged);
+        bytes = weir_pack_remove(object->link, object->size, freed) * WEIR_BLOCK;
+    weir_give_back(object->device, WEIR_KIND_BUFFER, bytes);
 }
 
 #define CREATE(symbol, shape, levels, ...)                                                                   \

@@ -10,6 +10,7 @@
 #include "internal.h"
 #include "memory.h"
 #include "objects.h"
+#include "packs.h"
 #include "pacing.h"
 #include "pools.h"
 
@@ -43,6 +44,7 @@ static void context_gone(void *context, int device, uint64_t charged)
 {
     if (context) {
         weir_objects_of_context(context, weir_pointer_freed);
+        weir_pack_leave(context);
         weir_pacing_forget_context(context);
     }
     weir_give_back(device, WEIR_KIND_CONTEXT, charged);

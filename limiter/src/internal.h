@@ -97,7 +97,7 @@ void weir_slice_forget_slots(void);
  * Each forgets what belonged to the parent; called in the child, where no other thread exists. The large tables
  * are empty where nothing was ever charged.
  */
-#define WEIR_LARGE_TABLES(X) X(objects) X(blocks) X(arrays)
+#define WEIR_LARGE_TABLES(X) X(objects) X(blocks) X(packs)
 #define WEIR_SMALL_TABLES(X) X(held) X(pools) X(contexts) X(devices) X(physical)
 #define WEIR_DECLARE_FORGET(table) void weir_##table##_forget(void);
 WEIR_LARGE_TABLES(WEIR_DECLARE_FORGET)

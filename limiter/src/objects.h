@@ -19,7 +19,7 @@ enum weir_tag {            /* what a name is; part of the key */
     WEIR_TAG_PHYSICAL,     /* by number: memory that handles and mappings share, this process's or a sibling's */
     WEIR_TAG_MAPPING,      /* by address; link: the physical memory's number */
     WEIR_TAG_CONTEXT,      /* created by the program; refs: its users (contexts.c) */
-    WEIR_TAG_ARRAY,        /* or mipmapped array; link unused */
+    WEIR_TAG_ARRAY,        /* or mipmapped array; link: a small one's place (packs.h) */
     WEIR_TAG_MODULE,
     WEIR_TAG_LIBRARY,      /* of no context */
     WEIR_TAG_GREEN,        /* a green context; link: its ordinal */

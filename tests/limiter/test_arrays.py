@@ -63,6 +63,18 @@ def test_what_was_made_in_a_context_goes_with_it(machine: Machine, slice_: Slice
         assert slice_.stats.devices[0].used == CONTEXT
 
 
+def test_a_context_takes_its_pages_along_whatever_small_arrays_others_have(
+    machine: Machine, slice_: Slice
+) -> None:
+    slice_.update(memory_limit=2 * CONTEXT + 64 * MIB)
+    others = ("array:1000",) * 4  # in one page
+    inside = ("context", "array:1000", "array:1000", "free:4")  # the one that took the page is gone
+    idle = in_use(machine)
+    with resting(machine, slice_, *others, *inside, "destroycontext") as results:
+        assert set(results) == {"0"}
+        assert slice_.stats.devices[0].used == CONTEXT + 2 * MIB == in_use(machine) - idle
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_after_every_step_of_a_random_sequence_the_ledger_is_what_nvml_shows(
     machine: Machine, slice_: Slice, seed: int
