@@ -65,24 +65,27 @@ static void *open_driver(bool nvml, bool load)
     return library || !load ? library : weir_linker.dlopen(files[nvml], RTLD_LAZY | RTLD_NODELETE);
 }
 
-/* Fills the slots of one library. Any number of threads may do it at once: they store the same values. */
+/*
+ * Fills the slots of one library, the first last: it tells other threads that all are filled. Any number of threads may
+ * do it at once: they store the same values.
+ */
 static bool load_library(bool nvml, bool load)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     weir_find_linker();
     void *none = NULL, *library = open_driver(nvml, load);
-    enum weir_symbol_id end = nvml ? WEIR_SYMBOLS : WEIR_CUDA_SYMBOLS;
+    int first = nvml ? WEIR_CUDA_SYMBOLS : 0, end = nvml ? WEIR_SYMBOLS : WEIR_CUDA_SYMBOLS;
     if (!library)
         return false;
     if (!atomic_compare_exchange_strong(&drivers[nvml], &none, library))
         library = none;
-    for (enum weir_symbol_id id = nvml ? WEIR_CUDA_SYMBOLS : 0; id < end; id++) {
+    for (int id = end - 1; id >= first; id--) {
         void *real = weir_linker.dlsym(library, names[id]);
         if (real && weir_replacements[id])
-            weir_remember(id, real);
+            weir_remember((enum weir_symbol_id)id, real);
         if (!real && needs[id] == REQUIRED)
             weir_complain(&said, "weir: %s: no %s: this driver is older than Weir knows", files[nvml], names[id]);
-        atomic_store_explicit(&weir_reals[id], real ? real : missing(id), memory_order_release);
+        atomic_store_explicit(&weir_reals[id], real ? real : missing((enum weir_symbol_id)id), memory_order_release);
     }
     return true;
 }

@@ -12,7 +12,7 @@ import pytest
 from limiter.pages import ControlDevice
 from simgpu.machines import LIBRARIES
 
-from .conftest import CONTEXT, LIBRARY, MIB, ROOT, Compile, Machine, MakeSlice, Slice
+from .conftest import CONTEXT, LIBRARY, MIB, ROOT, Compile, Machine, MakeSlice, Run, Slice
 
 TRACE = ROOT / "tests/simgpu/data/cudart13_getproc_trace.txt"
 
@@ -145,6 +145,15 @@ def test_without_a_slice_every_pointer_is_the_driver_s(machine: Machine, compile
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert LIBRARY.name not in result.stdout
     assert result.stdout == execute(machine, None, program, "trace", TRACE)
+
+
+def test_threads_whose_first_calls_come_at_once_all_find_the_driver(
+    machine: Machine, slice_: Slice, compile_program: Compile, run: Run
+) -> None:
+    program = compile_program("first_calls", flags=(f"-L{LIBRARIES}", "-l:libcuda.so.1"))
+    slice_.update(memory_limit=10 * CONTEXT)
+    for _ in range(5):
+        assert run(program, environment=machine.inside(slice_)).stdout.split() == ["0"] * 8
 
 
 def test_a_program_linked_against_the_driver_is_held(
