@@ -47,11 +47,13 @@ sanitize: native ## the limiter's tests on builds with address, undefined-behavi
 	$(BIN)/python -m tests.sanitize
 
 .PHONY: lint
-lint: $(READY) ## ruff, mypy, import contract
+lint: $(READY) ## ruff, mypy, import contract, lines of C
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@! LC_ALL=C.UTF-8 grep -rnE --include='*.[chS]' --exclude='generated_*' '^.{121}' limiter simgpu tests \
+		|| { echo "C: the lines above have more than 120 columns" >&2; exit 1; }
 
 .PHONY: format
 format: $(READY) ## let ruff format and fix

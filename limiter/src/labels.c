@@ -79,7 +79,7 @@ bool weir_label_put(int fd, struct weir_label label)
     return done;
 }
 
-/* A label among the locks that the kernel lists for a description: "lock: 1: OFDLCK ADVISORY READ -1 0:5:9 FIRST LAST". */
+/* A label among the locks that the kernel lists of a file: "lock: 1: OFDLCK ADVISORY READ -1 0:5:9 FIRST LAST" */
 static bool parse(const char *text, struct weir_label *label)
 {
     unsigned long long first, last;

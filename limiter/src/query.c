@@ -55,7 +55,7 @@ static bool limited(int device, struct weir_control_device *control, uint64_t no
     return weir_memory_size(control, now) != WEIR_NO_LIMIT;
 }
 
-/* The slice's view of a card of `card_total` bytes, of which the slice would hold `room` if it took all that is free. */
+/* The slice's view of a card of `card_total` bytes, of which it would hold `room` if it took all that is free. */
 static struct view view_of(const struct weir_control_device *control, uint64_t now, uint64_t used,
                            uint64_t card_total, uint64_t room)
 {

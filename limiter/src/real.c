@@ -3,8 +3,8 @@
  *
  * The driver is the libcuda.so.1 or libnvidia-ml.so.1 that the program itself has loaded, or whatever library it
  * has loaded that exports as much; only a program that reaches a hook before it has one makes us load it. It is
- * held from then on, so that dlclose() cannot take it from under the hooks. Nothing here is linked against the driver, so a program
- * without a GPU starts as it always did. The real dlsym is found in linker.c.
+ * held from then on, so that dlclose() cannot take it from under the hooks. Nothing here is linked against the
+ * driver, so a program without a GPU starts as it always did. The real dlsym is found in linker.c.
  */
 #define _GNU_SOURCE
 #include "real.h"

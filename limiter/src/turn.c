@@ -102,7 +102,7 @@ static uint64_t siblings_until(const struct launch *launch, const struct pacer_v
     return until;
 }
 
-/* Whether the processes of a slice take turns: where there is a lot of budget to spare, it matters little who has it. */
+/* Whether a slice's processes take turns: where there is a lot of budget to spare, it matters little who has it. */
 static bool in_order(const struct meter *meter, const struct pacer_rule *rule, uint64_t now)
 {
     uint64_t balance = atomic_load_explicit(&meter->stats->balance, memory_order_relaxed);

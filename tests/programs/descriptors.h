@@ -11,7 +11,8 @@ static inline void send_descriptor(int socket, void *data, size_t size, int fd)
 {
     char control[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec part = {data, size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
@@ -25,7 +26,8 @@ static inline int receive_descriptor(int socket, void *data, size_t size)
     int fd;
     char control[CMSG_SPACE(sizeof fd)];
     struct iovec part = {data, size};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     REQUIRE(recvmsg(socket, &message, 0) == (ssize_t)size && CMSG_FIRSTHDR(&message));
     memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
     return fd;

@@ -118,7 +118,8 @@ struct sim_recorder { /* a CUevent */
     size_t captured_count;
 };
 
-CUresult sim_enter_event(const char *function, CUevent handle, struct sim_recorder **recorder); /* as sim_enter_stream */
+/* As sim_enter_stream. */
+CUresult sim_enter_event(const char *function, CUevent handle, struct sim_recorder **recorder);
 CUresult sim_event_resolve(CUevent handle, struct sim_recorder **recorder);
 
 CUresult sim_event_imported(const struct sim_recorder *recorder); /* INVALID_HANDLE once its maker destroyed it */

@@ -95,16 +95,23 @@
     X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began")               \
     X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")                                  \
     X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency created on uncaptured work in another stream")            \
-    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "operation would make the legacy stream depend on a capturing blocking stream") \
+    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,                                                                        \
+      "operation would make the legacy stream depend on a capturing blocking stream")                            \
     X(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream")      \
-    X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to terminate a thread-local capture sequence from another thread") \
+    X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,                                                                    \
+      "attempt to terminate a thread-local capture sequence from another thread")                                \
     X(CUDA_ERROR_TIMEOUT, "wait operation timed out")                                                            \
-    X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update") \
+    X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,                                                                      \
+      "the graph update was not performed because it included changes which violated constraints specific "      \
+      "to instantiated graph update")                                                                            \
     X(CUDA_ERROR_EXTERNAL_DEVICE, "an async error has occured in external entity outside of CUDA")               \
     X(CUDA_ERROR_INVALID_CLUSTER_SIZE, "a kernel launch error has occurred due to cluster misconfiguration")     \
-    X(CUDA_ERROR_FUNCTION_NOT_LOADED, "the function handle is not loaded when calling an API that requires a loaded function") \
-    X(CUDA_ERROR_INVALID_RESOURCE_TYPE, "one or more resources passed in are not valid resource types for the operation") \
-    X(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, "one or more resources are insufficient or non-applicable for the operation") \
+    X(CUDA_ERROR_FUNCTION_NOT_LOADED,                                                                            \
+      "the function handle is not loaded when calling an API that requires a loaded function")                   \
+    X(CUDA_ERROR_INVALID_RESOURCE_TYPE,                                                                          \
+      "one or more resources passed in are not valid resource types for the operation")                          \
+    X(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,                                                                 \
+      "one or more resources are insufficient or non-applicable for the operation")                              \
     X(CUDA_ERROR_KEY_ROTATION, "an error happened during the key rotation sequence")                             \
     X(CUDA_ERROR_UNKNOWN, "unknown error")
 

@@ -110,7 +110,8 @@ CUresult sim_graph_memory_upload(struct sim_node *const *order, size_t count)
     CUresult result = CUDA_SUCCESS;
     sim_memory_lock();
     for (size_t i = 0; i < count; i++) {
-        bool takes = order[i]->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC, gives = order[i]->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+        bool takes = order[i]->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+        bool gives = order[i]->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
         const struct node_memory *memory = takes ? find(order[i]->alloc.dptr) : gives ? find(order[i]->free) : NULL;
         if (memory && takes)
             raise_to(&most[memory->device], live[memory->device] += memory->size);

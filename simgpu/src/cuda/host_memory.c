@@ -106,7 +106,8 @@ static CUresult host_register(const char *function, void *p, size_t size, unsign
     CUresult result = sim_enter_context(function, &context);
     if (result)
         return result;
-    if (!p || !size || size > UINT64_MAX - (uint64_t)p || flags & ~(unsigned)REGISTER_FLAGS || sim_arena_contains((uint64_t)p))
+    bool range = p && size && size <= UINT64_MAX - (uint64_t)p;
+    if (!range || flags & ~(unsigned)REGISTER_FLAGS || sim_arena_contains((uint64_t)p))
         return CUDA_ERROR_INVALID_VALUE;
     if (known_in_part((uint64_t)p, size))
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;

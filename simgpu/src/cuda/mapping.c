@@ -71,7 +71,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 static bool mappable(uint64_t address, uint64_t size)
 {
     struct sim_range *range = sim_ranges_find(&reservations, address);
-    return range && size <= range->size && address - range->base <= range->size - size && sim_allocation_none_in(address, size);
+    return range && size <= range->size && address - range->base <= range->size - size &&
+           sim_allocation_none_in(address, size);
 }
 
 static CUresult map(uint64_t address, uint64_t size, struct sim_physical *physical)

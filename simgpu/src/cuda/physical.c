@@ -130,7 +130,8 @@ static CUresult create(struct sim_physical *physical)
     CUresult result = sim_physical_charge(physical);
     if (result)
         return result;
-    bool placed = sim_physical_exportable(physical) ? sim_physical_place_in_own_file(physical) : place_in_common(physical);
+    bool placed = sim_physical_exportable(physical) ? sim_physical_place_in_own_file(physical)
+                                                    : place_in_common(physical);
     if (placed && sim_physical_enlist(physical))
         return CUDA_SUCCESS;
     if (placed)

@@ -23,6 +23,6 @@ int sim_unsimulated(const char *what, atomic_flag *said)
     int symbol(void);                                                                                          \
     __attribute__((weak, visibility("default"))) int symbol(void) {                                            \
         static atomic_flag said = ATOMIC_FLAG_INIT;                                                            \
-        return sim_unsimulated(#symbol, &said);                                                                         \
+        return sim_unsimulated(#symbol, &said);                                                                \
     }
 #include "generated_entry_points.h"

@@ -204,7 +204,7 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProc
             result = NVML_ERROR_INVALID_ARGUMENT;                                                              \
         if (result == NVML_SUCCESS) {                                                                          \
             *utilization = 0;                                                                                  \
-            *period = (unsigned int)SAMPLING_PERIOD_US;                                                                      \
+            *period = (unsigned int)SAMPLING_PERIOD_US;                                                        \
         }                                                                                                      \
         return result;                                                                                         \
     }

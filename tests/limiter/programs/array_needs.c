@@ -1,6 +1,7 @@
 /*
  * For each shape on stdin (WIDTH,HEIGHT,DEPTH,FORMAT,CHANNELS,FLAGS,LEVELS; LEVELS 0: no mipmapped array) the bytes
- * that the driver says a deferred array of it needs, 0 where it makes none, and the least and most of the limiter's formula.
+ * that the driver says a deferred array of it needs, 0 where it makes none, and the least and most of the
+ * limiter's formula.
  */
 #include <string.h>
 

@@ -129,7 +129,8 @@ static void at_random(unsigned seed, int steps, bool wide)
         while (count > 8 || (count && result != CUDA_SUCCESS))
             drop(rand() % count);
         if (shown() != charged()) {
-            fprintf(stderr, "step %d, %zu x %zu x %zu, format %d x %u, flags %u, %u levels: NVML %llu, the slice %llu\n",
+            fprintf(stderr,
+                    "step %d, %zu x %zu x %zu, format %d x %u, flags %u, %u levels: NVML %llu, the slice %llu\n",
                     step, shape.Width, shape.Height, shape.Depth, shape.Format, shape.NumChannels, shape.Flags, levels,
                     shown(), charged());
             exit(1);

@@ -4,8 +4,8 @@
  *   add|any|capture:BYTES:COUNT   makes graph N: COUNT allocations that it keeps, made in one of three ways
  *   within:BYTES:COUNT                  … that it frees itself, each before the next
  *   launch:N  other:N (in another stream)  upload:N  ready:BYTES (a graph uploaded when it is instantiated)
- *   free:N (what graph N allocated)  destroy:N (the executable graph)  trim  sync  alloc:BYTES  unalloc  elsewhere:BYTES (a node on the second card)
- *   wait (for a byte)
+ *   free:N (what graph N allocated)  destroy:N (the executable graph)  trim  sync  alloc:BYTES  unalloc
+ *   elsewhere:BYTES (a node on the second card)  wait (for a byte)
  *
  * A failure to make a graph is its result. What it does not do: judge; the test does.
  */

@@ -155,10 +155,10 @@ static void drain(void)
 static void print(uint64_t launches, uint64_t gpu_time, uint64_t counted)
 {
     double wall = (double)(me->now - me->from);
-    printf("{\"tenant\": %ld, \"share\": %.5f, \"smooth\": %.5f, \"claimed\": %.5f, \"outside\": %.5f, \"launches\": %lu, "
-           "\"counted\": %lu, \"longest_kernel_us\": %.3f, \"throttled\": %lu, \"periods\": %lu, "
-           "\"throttled_ms\": %.3f, \"longest_call_ms\": %.3f, \"hook_errors\": %lu, \"launch_errors\": %lu, \"events\": %u, "
-           "\"host_us\": %.3f, \"records\": %lu, \"calls\": %lu, \"wall_ms\": %.3f, \"windows\": [",
+    printf("{\"tenant\": %ld, \"share\": %.5f, \"smooth\": %.5f, \"claimed\": %.5f, \"outside\": %.5f, "
+           "\"launches\": %lu, \"counted\": %lu, \"longest_kernel_us\": %.3f, \"throttled\": %lu, \"periods\": %lu, "
+           "\"throttled_ms\": %.3f, \"longest_call_ms\": %.3f, \"hook_errors\": %lu, \"launch_errors\": %lu, "
+           "\"events\": %u, \"host_us\": %.3f, \"records\": %lu, \"calls\": %lu, \"wall_ms\": %.3f, \"windows\": [",
            (long)(me - tenants), (double)me->busy / wall, (double)me->smooth / wall, (double)gpu_time / wall,
            (double)me->outside / wall, launches, counted, (double)stats()->longest_kernel * 1e-3,
            (uint64_t)stats()->throttled_periods, (uint64_t)stats()->periods,

@@ -127,7 +127,8 @@ static void make_physical(void)
     turn_over();
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     OK(cuMemCreate(&private, 2 * MIB, &prop, 0));
-    EQUAL(cuMemExportToShareableHandle(&fd, private, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemExportToShareableHandle(&fd, private, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+          CUDA_ERROR_INVALID_VALUE);
 }
 
 static void use_physical(void)
@@ -154,7 +155,8 @@ static void use_physical(void)
     OK(cuMemRelease(handle));
     turn_over();
     wait_turn();
-    EQUAL(cuMemImportFromShareableHandle(&handle, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(cuMemImportFromShareableHandle(&handle, (void *)0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+          CUDA_ERROR_INVALID_VALUE);
 }
 
 /* The maker is killed: what it made stays, and the other pays. */

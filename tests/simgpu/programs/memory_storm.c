@@ -2,8 +2,9 @@
  * Many at once: `memory_storm fill BYTES` and `memory_storm churn SEED`.
  *
  * fill says that it has a context, waits for a line, takes pieces of BYTES until the card refuses one, says
- * how many it got, and holds them until its input ends. churn takes and gives memory of many kinds and sizes at random in four threads, and finds the
- * process charged for its context alone when all is given back. What it does not do: touch the memory.
+ * how many it got, and holds them until its input ends. churn takes and gives memory of many kinds and sizes
+ * at random in four threads, and finds the process charged for its context alone when all is given back. What
+ * it does not do: touch the memory.
  */
 #include <pthread.h>
 

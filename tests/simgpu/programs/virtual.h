@@ -19,7 +19,8 @@ static inline void machine_with(uint32_t cards)
 {
     uint32_t unused;
     sim_hardware = sim_model_find("h200", &unused);
-    sim_machine = mmap(NULL, sizeof(*sim_machine), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    sim_machine = mmap(NULL, sizeof(*sim_machine), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(sim_machine != MAP_FAILED);
     sim_state_initialise(sim_machine, cards, START);
     sim_machine->process_limit = 8;

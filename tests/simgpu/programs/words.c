@@ -211,7 +211,10 @@ static void a_batch_is_done_in_its_order(void)
         {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64, .address = word(0), .value64 = 1}},
         {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = word(1), .value64 = 7}},
         {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER, .flags = CU_STREAM_MEMORY_BARRIER_TYPE_GPU}},
-        {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = word(1), .value = 7, .flags = CU_STREAM_WAIT_VALUE_EQ}},
+        {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                       .address = word(1),
+                       .value = 7,
+                       .flags = CU_STREAM_WAIT_VALUE_EQ}},
         {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = word(2), .value = 9}},
     };
     OK(cuStreamBatchMemOp(stream, 5, batch, 0));
