@@ -12,7 +12,7 @@ promise, only slots keep it whole, and each busy slice gets a part of a repeatin
     uncapped         an equal part of what nobody was promised; FLOOR for all together where that is less
 
 Of what is lent so, slices of priority 0 have all before those of priority 1 have any; what was promised is
-never touched. Where all of them were promised theirs, what is left of the frame lengthens their slots: room
+never touched: guards between slots come out of what was not, however many slices there are. Where all of them were promised theirs, what is left of the frame lengthens their slots: room
 to make up for late wake-ups and drained edges, while the quota still holds the share. A slot of more than
 was promised ends one kernel early, so that what it launched last takes nothing from a promise. Who has the
 card to himself beside promises that rest gets nearly a whole frame as his slot: what he has in flight then
@@ -120,14 +120,11 @@ def cut(
     asked = min((one.frame for one in busy if one.frame), default=0)
     parts = [Part(one.limit, one.longest) for one in busy if one.capped]
     frame = frame_length(parts, asked, before, stretched)
-    length = {one.key: slot_length(one, frame, share[one.key]) for one in busy}
-    guard = min(GUARD, frame // (4 * len(busy)))  # a crowd leaves room for slots between its guards
-    room, wanted = frame - guard * len(busy), sum(length.values())
     if stretched:
-        total = sum(share[key] for key in length)
-        length = {key: room * share[key] // total + room * shift.get(key, 0) // FULL for key in length}
-    elif wanted > room:
-        length = {key: part * room // wanted for key, part in length.items()}
+        room, total = frame - GUARD * len(busy), sum(one.limit for one in busy)
+        length = {one.key: room * one.limit // total + room * shift.get(one.key, 0) // FULL for one in busy}
+    else:
+        length = slot_lengths(busy, frame, share)
     gap = (frame - sum(length.values())) // len(busy)
     turns: dict[K, Turn] = {}
     offset = 0
@@ -147,15 +144,27 @@ def cut_share(turn: Turn, limit: int) -> int:
     return (turn.share or limit) if turn.frame - turn.length > LONE_GAP else 0
 
 
-def slot_length(one: Tenant[K], frame: int, share: int) -> int:
-    """The slot for a share of a frame. One beyond what was promised ends a kernel early: it harms nobody."""
-    length = frame * share // FULL
-    beyond = not one.capped or share > one.limit
-    return length - min(one.longest, OVERHANG, length // 4) if beyond else length
+def slot_lengths(busy: Sequence[Tenant[K]], frame: int, share: Mapping[K, int]) -> dict[K, int]:
+    """The slots where not all is promised: promises whole, guards and all else out of what is left of the frame."""
+    owed = {one.key: frame * min(one.limit, share[one.key]) // FULL if one.capped else 0 for one in busy}
+    beyond = {one.key: slot_beyond(one, frame * share[one.key] // FULL - owed[one.key]) for one in busy}
+    left, wanted = frame - sum(owed.values()), sum(beyond.values())
+    if not wanted:  # more was promised than there is
+        return {key: part * (frame - GUARD * len(busy)) // frame for key, part in owed.items()}
+    room = left - min(GUARD * len(busy), left // 2)  # a crowd leaves room for slots between its guards
+    return {key: owed[key] + min(part, part * room // wanted) for key, part in beyond.items()}
+
+
+def slot_beyond(one: Tenant[K], length: int) -> int:
+    """What a slot has beyond the promise: that ends a kernel early, so that it harms nobody."""
+    return length - min(one.longest, OVERHANG, length // 4)
 
 
 def shares(tenants: Sequence[Tenant[K]]) -> dict[K, int]:
-    """The busy slices' parts of the card in basis points; together at most the whole."""
+    """The busy slices' parts of the card in basis points; together at most the whole.
+
+    Beyond it goes a crowd of which each has the least there is, a basis point; its slots are cut from the floor.
+    """
     busy = [one for one in tenants if one.busy]
     promised = sum(one.limit for one in tenants if one.capped)
     idle = sum(one.limit for one in tenants if one.capped and not one.busy)
@@ -173,8 +182,11 @@ def shares(tenants: Sequence[Tenant[K]]) -> dict[K, int]:
     weight = sum(one.limit for one in burst)
     share |= {one.key: one.limit + idle * one.limit // weight for one in burst}
     share |= {one.key: max(floor, left // len(uncapped)) for one in uncapped}
-    total = sum(share.values())
-    return {key: max(1, part * FULL // total) for key, part in share.items()} if total > FULL else share
+    most = FULL - min(FLOOR, sum(share[one.key] for one in busy if not one.capped))
+    given = sum(share[one.key] for one in busy if one.capped)
+    if given > most:
+        share |= {one.key: share[one.key] * most // given for one in busy if one.capped}
+    return share
 
 
 def first_served(busy: Sequence[Tenant[K]]) -> list[Tenant[K]]:

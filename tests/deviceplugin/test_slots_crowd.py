@@ -35,6 +35,17 @@ def test_however_many_come_without_a_cap_no_promise_loses_more_than_the_floor(cr
     assert min(given_shares.values()) > 0
 
 
+@pytest.mark.parametrize("crowd", [1, 49, 200, 500])
+@pytest.mark.parametrize("longest", [0, MS])
+@pytest.mark.parametrize("promises", [(6000,), (6000, 3500), (9900,), (6000, 4000), (4000, 3000, 2000)])
+def test_guards_between_a_crowd_are_cut_from_what_nobody_was_promised(crowd, longest, promises):
+    promised = [tenant(f"promised {i}", limit, longest) for i, limit in enumerate(promises)]
+    turns = plan([*promised, *(tenant(i, longest=longest) for i in range(crowd))])
+    whole = min(1, (FULL - FLOOR) / sum(promises))
+    for one in promised:
+        assert turns[one.key].length >= turns[one.key].frame * (one.limit * whole - 1) / FULL
+
+
 def test_a_frame_for_long_kernels_is_not_kept_when_somebody_would_wait_long_for_it():
     pair = [tenant("a", 7000, longest=MS // 4), tenant("b", 3000, longest=90 * MS)]
     long, joined = plan(pair)["a"].frame, [replace(pair[0], limit=6900), pair[1], tenant("c", 100)]
