@@ -12,12 +12,12 @@ promise, only slots keep it whole, and each busy slice gets a part of a repeatin
     uncapped         an equal part of what nobody was promised; FLOOR for all together where that is less
 
 Of what is lent so, slices of priority 0 have all before those of priority 1 have any; what was promised is
-never touched: guards between slots come out of what was not, however many slices there are. Where all of them were promised theirs, what is left of the frame lengthens their slots: room
-to make up for late wake-ups and drained edges, while the quota still holds the share. A slot of more than
-was promised ends one kernel early, so that what it launched last takes nothing from a promise. Who has the
-card to himself beside promises that rest gets nearly a whole frame as his slot: what he has in flight then
-ends within a frame of the neighbour's return. A card with only uncapped slices has no slots: the driver
-shares as it does.
+never touched: guards between slots come out of what was not, however many slices there are. Where all of
+them were promised theirs, what is left of the frame lengthens their slots: room to make up for late wake-ups
+and drained edges, while the quota still holds the share. A slot of more than was promised ends one kernel
+early, so that what it launched last takes nothing from a promise. Who has the card to himself beside promises
+that rest gets nearly a whole frame as his slot: what he has in flight then ends within a frame of the
+neighbour's return. A card with only uncapped slices has no slots: the driver shares as it does.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def cut_share(turn: Turn, limit: int) -> int:
 
 
 def slot_lengths(busy: Sequence[Tenant[K]], frame: int, share: Mapping[K, int]) -> dict[K, int]:
-    """The slots where not all is promised: promises whole, guards and all else out of what is left of the frame."""
+    """The slots where not all is promised: promises whole, guards and all else cut from what is left."""
     owed = {one.key: frame * min(one.limit, share[one.key]) // FULL if one.capped else 0 for one in busy}
     beyond = {one.key: slot_beyond(one, frame * share[one.key] // FULL - owed[one.key]) for one in busy}
     left, wanted = frame - sum(owed.values()), sum(beyond.values())
@@ -163,7 +163,7 @@ def slot_beyond(one: Tenant[K], length: int) -> int:
 def shares(tenants: Sequence[Tenant[K]]) -> dict[K, int]:
     """The busy slices' parts of the card in basis points; together at most the whole.
 
-    Beyond it goes a crowd of which each has the least there is, a basis point; its slots are cut from the floor.
+    Beyond it goes a crowd of which each has the least there is, a basis point: its slots share the floor.
     """
     busy = [one for one in tenants if one.busy]
     promised = sum(one.limit for one in tenants if one.capped)
