@@ -44,7 +44,7 @@ class Change:
     cores: str | None = None
     policy: str | None = None
     priority: int | None = None
-    frame_ms: int | None = None
+    frame_ms: int | None = None  # 0: no wish any more
     lease_s: int | None = None  # the limits are a lease's, for so many seconds
 
 
@@ -71,7 +71,7 @@ def refuse_what_is_fixed(change: Change) -> None:
         ("--cores", change.cores),
         ("--policy", change.policy),
         ("--priority", change.priority),
-        ("--frame", change.frame_ms),
+        ("--frame", "none" if change.frame_ms == 0 else change.frame_ms),
     ):
         if value is not None:
             raise UsageError(option, value, "nothing: MPS holds this slice to what it was started with")
@@ -86,6 +86,10 @@ def _lease(identity: Identity, change: Change, gpus: Sequence[Gpu]) -> Lease:
         if change.lease_s:
             raise UsageError("--lease", asked, "say what to lower, as --cores 10")
         return Lease()
+    if not change.lease_s:
+        raise UsageError(
+            "--lease", asked, "alone, to end a lease; with --memory or --cores a time from 1s on"
+        )
     return Lease(
         time.monotonic_ns() + (change.lease_s or 0) * 10**9,
         None if change.memory is None else _leased_memory(identity.devices[0], change.memory, gpus),
@@ -204,7 +208,8 @@ def set_slice(
     """Change what the running slice NAME may use; in force when the command ends."""
     change = Change(memory, cores, policy, priority, parse_frame(frame), parse_lease(lease))
     if change == Change():
-        raise UsageError("NAME", name, "say what to change, as --cores 50 (weir set --help)")
+        options = "--memory, --cores, --policy, --priority, --frame, --lease"
+        raise UsageError("OPTIONS", "", f"say what to change, with one or more of {options}")
     check_name(name)
     nvml, box = open_nvml(simulate), box_root(root, simulate)
     if not box.is_dir():

@@ -1,9 +1,14 @@
 """`weir set`: a running slice gets what it is promised from now on, or a reason why not."""
 
+import re
 import subprocess
 import time
 
+import click
+from click.testing import CliRunner
+
 from deviceplugin.agent import promised
+from deviceplugin.change import set_slice
 from limiter.pages import read_stats
 from tests.deviceplugin.conftest import PATIENCE, WEIR, used_share
 from tests.deviceplugin.programs import WAIT, program
@@ -49,20 +54,33 @@ def test_what_was_not_named_stays(box):
     )
 
 
+def test_a_wish_for_a_frame_can_be_taken_back(box):
+    begin(box, "--name", "alice", "--cores", "30", "--frame", "10")
+    assert change(box, "alice", "--frame", "none").returncode == 0
+    assert box.slices()["alice"].identity.frame_ms == 0
+
+
+def test_who_names_no_change_is_told_every_option_that_is_one():
+    options = {one.opts[0] for one in set_slice.params if isinstance(one, click.Option)}
+    said = CliRunner().invoke(set_slice, ["alice"]).exception
+    assert {f"--{word}" for word in re.findall("--([a-z]+)", str(said))} == options - {"--simulate", "--root"}
+
+
 REFUSED = {
     "more cores than are left": (["--cores", "60"], 3, "--cores: 60: does not fit; 50 % left"),
     "more memory than is left": (["--memory", "120GiB"], 3, "--memory: 120 GiB: does not fit"),
     "less memory than it holds": (["--memory", "1GiB"], 2, "at least the 1.5 GiB that the slice holds"),
     "no cores": (["--cores", "0"], 2, "--cores: 0: not allowed"),
-    "a frame nobody can keep": (["--frame", "1"], 2, "whole milliseconds from 5 to 200"),
+    "a frame nobody can keep": (["--frame", "1"], 2, "whole milliseconds from 5 to 200, or none"),
     "a lease of a year": (
         ["--lease", "8760h", "--cores", "10"],
         2,
         "--lease: 8760h: not allowed; 0, or a time",
     ),
     "a lease of nothing": (["--lease", "30s"], 2, "say what to lower"),
+    "a lease for no time": (["--lease", "0", "--cores", "10"], 2, "--lease: 0s: not allowed; alone"),
     "a lease of a policy": (["--lease", "30s", "--policy", "burst"], 2, "with --memory and --cores only"),
-    "nothing": ([], 2, "say what to change"),
+    "nothing": ([], 2, "OPTIONS: '': not allowed; say what to change, with one or more of --memory"),
 }
 
 
