@@ -148,9 +148,11 @@ CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
         struct weir_object object;                                                                           \
         bool known = !weir_inside && weir_object_take(WEIR_TAG_ARRAY, (uintptr_t)array, &object);            \
         uint64_t before = known && object.size <= WEIR_BLOCK ? card_free() : 0;                              \
+        if (!weir_inside)                                                                                    \
+            weir_tiles_end(array);                                                                           \
         CUresult result = WEIR_CALL(symbol, array);                                                          \
-        if (!weir_inside && result == CUDA_SUCCESS)                                                          \
-            weir_tiles_gone(array);                                                                          \
+        if (!weir_inside)                                                                                    \
+            weir_tiles_ended(array, result == CUDA_SUCCESS);                                                 \
         if (known && result == CUDA_SUCCESS) {                                                               \
             uint64_t after = before ? card_free() : 0;                                                       \
             weir_count_free(object.device);                                                                  \

@@ -20,8 +20,9 @@ bool weir_forget_pointer(CUdeviceptr pointer, struct weir_object *object, enum w
 /* After it: gives back what the pointer (or array, module, …) was charged; if the driver refused, keeps it. */
 CUresult weir_after_free(CUresult result, bool known, enum weir_tag tag, uint64_t pointer,
                          const struct weir_object *object);
-/* What is mapped into an array is kept by it no more. */
-void weir_tiles_gone(const void *array);
+/* Before and after an array is destroyed: if it is gone, what is mapped into it is kept by it no more. */
+void weir_tiles_end(const void *array);
+void weir_tiles_ended(const void *array, bool gone);
 /* What was opened by its handle is closed. */
 void weir_import_gone(const struct weir_object *object);
 /* An array is gone; `freed`: and the page with it, if it is a small one. */

@@ -55,25 +55,6 @@ bool lane_within_reach(const struct lane *lane)
            atomic_load_explicit(&lane->key, memory_order_relaxed) == meter_key(lane->stream);
 }
 
-/* The context's, made if need be; NULL: there is no room, or nobody knows which context it is. */
-static struct timeline *timeline_of(struct meter *meter, CUcontext context)
-{
-    struct timeline *free_entry = NULL;
-    if (!context)
-        return NULL;
-    for (int i = 0; i < METER_CONTEXTS; i++) {
-        if (meter->timelines[i].context == context) {
-            meter->timelines[i].stats = meter->stats; /* the page may have been replaced */
-            return &meter->timelines[i];
-        }
-        if (!meter->timelines[i].context && !free_entry)
-            free_entry = &meter->timelines[i];
-    }
-    if (free_entry)
-        *free_entry = (struct timeline){.context = context, .stats = meter->stats};
-    return free_entry;
-}
-
 static void prepare(struct meter *meter)
 {
     for (int i = 0; i < METER_BATCHES; i++) {
@@ -132,7 +113,7 @@ static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct
 
 struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream, uint64_t now)
 {
-    struct timeline *timeline = timeline_of(meter, context);
+    struct timeline *timeline = meter_timeline(meter, context, now);
     struct lane *lane = lane_find(meter, key);
     if (!meter->ready)
         prepare(meter);

@@ -163,9 +163,10 @@ static inline bool meter_try(struct meter *meter)
 }
 
 /* The same, and waits a while for whoever holds it; false: he may be dead, and his events then end the measuring. */
-static inline bool meter_await(struct meter *meter)
+static inline bool meter_await(struct meter *meter, uint64_t patience)
 {
-    uint64_t now = weir_now(), patience = now + 10 * WEIR_MS;
+    uint64_t now = weir_now();
+    patience += now;
     bool taken = meter_try(meter);
     for (; !taken && now < patience; now = weir_now(), taken = meter_try(meter))
         weir_sleep_until(now + 50 * WEIR_US);
@@ -243,8 +244,18 @@ void meter_after_event(struct meter *meter, uint64_t now);
 void meter_collect(struct meter *meter, uint64_t now);
 /* The stream is about to go: nothing is asked of it afterwards. What it has yet to do is measured all the same. */
 void meter_forget_stream(struct meter *meter, CUstream stream, uint64_t now);
-/* The context is gone, and its events and streams with it. */
-void meter_forget(struct meter *meter, CUcontext context, uint64_t now);
+/* Takes the oldest closed batch out of its lane. */
+void meter_unlink_oldest(struct meter *meter, struct lane *lane);
+
+/* contexts of the meter (meter_contexts.c) */
+
+/* The context's timeline, made if need be; NULL: there is no room, or nobody knows which context it is. */
+struct timeline *meter_timeline(struct meter *meter, CUcontext context, uint64_t now);
+/*
+ * The context ends: what its streams have yet to do is charged as estimated, and nothing is asked of it afterwards.
+ * `alive`: it has not ended yet, so its events are given back to the driver.
+ */
+void meter_forget(struct meter *meter, CUcontext context, bool alive, uint64_t now);
 
 /* Ends the open batch's ticket: what it still held is given back, what was overdrawn is charged. */
 void meter_tally(struct meter *meter, struct lane *lane, uint64_t now);

@@ -18,6 +18,7 @@
 #define LEVELS 16    /* 512 · 2^15 buckets in the last: 268 million entries in all */
 #define FREE 0
 #define TAG_BITS 5
+#define CONDEMNED (UINT64_C(1) << 63) /* beyond any name; no key that is looked for has it */
 #define BUSY (UINT64_C(1) << TAG_BITS) /* tag 0, so no key */
 
 struct entry {
@@ -146,19 +147,47 @@ static bool ends_with_context(uint64_t key)
            tag == WEIR_TAG_TILE;
 }
 
-void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t, const struct weir_object *))
+/* Calls for every entry of the context that is condemned, or is not. */
+static void visit(void *context, uint64_t condemned, void (*act)(struct entry *, uint64_t, void *), void *argument)
 {
     struct entry *entries;
     for (int level = 0; level < LEVELS && (entries = level_at(level, false)); level++) {
         size_t count = (size_t)BUCKET << (FIRST_BITS + level);
         for (size_t i = 0; i < count; i++) {
             uint64_t key = atomic_load_explicit(&entries[i].key, memory_order_acquire);
-            struct weir_object object;
-            if (ends_with_context(key) && entries[i].object.context == context &&
-                take_entry(&entries[i], key, &object))
-                gone(tag_of(key), key >> TAG_BITS, &object);
+            if ((key & CONDEMNED) == condemned && ends_with_context(key) && entries[i].object.context == context)
+                act(&entries[i], key, argument);
         }
     }
+}
+
+static void rename_entry(struct entry *entry, uint64_t key, void *unused)
+{
+    (void)unused;
+    atomic_compare_exchange_strong(&entry->key, &key, key ^ CONDEMNED);
+}
+
+void weir_objects_condemn(void *context)
+{
+    visit(context, 0, rename_entry, NULL);
+}
+
+void weir_objects_spare(void *context)
+{
+    visit(context, CONDEMNED, rename_entry, NULL);
+}
+
+static void end_entry(struct entry *entry, uint64_t key, void *argument)
+{
+    weir_gone *gone = *(weir_gone **)argument;
+    struct weir_object object;
+    if (take_entry(entry, key, &object))
+        gone(tag_of(key), (key & ~CONDEMNED) >> TAG_BITS, &object);
+}
+
+void weir_objects_of_context(void *context, weir_gone *gone)
+{
+    visit(context, CONDEMNED, end_entry, &gone);
 }
 
 void weir_objects_forget(void)

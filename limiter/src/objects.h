@@ -69,8 +69,14 @@ bool weir_object_put(enum weir_tag tag, uint64_t name, const struct weir_object 
 bool weir_object_take(enum weir_tag tag, uint64_t name, struct weir_object *object);
 /* The live entry, for its refs and constant fields; NULL: unknown. */
 struct weir_object *weir_object_find(enum weir_tag tag, uint64_t name);
-/* Takes out every pointer, array, module and limit made in a context and passes it on. */
-void weir_objects_of_context(void *context, void (*gone)(enum weir_tag, uint64_t, const struct weir_object *));
+/*
+ * Every pointer, array, module and limit made in a context: sets them apart, so that no name finds them and nothing
+ * of a later context with the same handle is taken for them; puts them back; or takes them out and passes them on.
+ */
+typedef void weir_gone(enum weir_tag tag, uint64_t name, const struct weir_object *object);
+void weir_objects_condemn(void *context);
+void weir_objects_spare(void *context);
+void weir_objects_of_context(void *context, weir_gone *gone);
 
 /*
  * The driver packs small allocations into blocks of 2 MiB. One counter for each block of the address space.

@@ -283,17 +283,17 @@ void pacing_after_wait(enum pacing_scope scope, uint64_t began)
 void pacing_forget_stream(CUstream stream)
 {
     for (int i = 0; !stream_is_default(stream) && i < WEIR_MAX_DEVICES; i++)
-        if (lane_find(&meters[i], (uintptr_t)stream) && meter_await(&meters[i])) {
+        if (lane_find(&meters[i], (uintptr_t)stream) && meter_await(&meters[i], 10 * WEIR_MS)) {
             meter_forget_stream(&meters[i], stream, weir_now());
             meter_release(&meters[i]);
         }
 }
 
-void weir_pacing_forget_context(CUcontext context)
+void weir_pacing_forget_context(CUcontext context, bool alive)
 {
     for (int i = 0; i < WEIR_MAX_DEVICES; i++)
-        if (meters[i].stats && meter_await(&meters[i])) {
-            meter_forget(&meters[i], context, weir_now());
+        if (meters[i].stats && meter_await(&meters[i], WEIR_S)) {
+            meter_forget(&meters[i], context, alive, weir_now());
             meter_release(&meters[i]);
         }
 }

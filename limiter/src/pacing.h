@@ -40,7 +40,7 @@ void pacing_after_wait(enum pacing_scope scope, uint64_t began);
 
 /* To be called before a stream is destroyed: a batch that is open in it would be asked about it afterwards. */
 void pacing_forget_stream(CUstream stream);
-/* To be called when a context has been destroyed or reset. */
-void weir_pacing_forget_context(CUcontext context);
+/* To be called before a context is destroyed or reset; where nobody could foresee it, after that, and not `alive`. */
+void weir_pacing_forget_context(CUcontext context, bool alive);
 
 #endif

@@ -172,7 +172,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     return true;
 }
 
-static void unlink_oldest(struct meter *meter, struct lane *lane)
+void meter_unlink_oldest(struct meter *meter, struct lane *lane)
 {
     lane->queued -= lane->oldest->charged;
     lane->oldest = lane->oldest->next;
@@ -190,7 +190,7 @@ static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
         enum timeline_state state = timeline_poll(lane->timeline, batch->end);
         if (state == TIMELINE_PENDING)
             return;
-        unlink_oldest(meter, lane);
+        meter_unlink_oldest(meter, lane);
         if (state == TIMELINE_DONE && measure(meter, lane, batch, now))
             continue;
         meter_settle_unmeasured(meter, lane, batch, now);
@@ -239,29 +239,4 @@ void meter_forget_stream(struct meter *meter, CUstream stream, uint64_t now)
         return;
     meter_close(meter, lane, now);
     meter_abandon(meter, lane, now); /* if it could not be closed */
-}
-
-static void lane_forget(struct meter *meter, struct lane *lane, uint64_t now)
-{
-    meter_give_up(meter, lane, now);
-    while (lane->oldest) {
-        struct batch *batch = lane->oldest;
-        unlink_oldest(meter, lane);
-        meter_settle_unmeasured(meter, lane, batch, now);
-    }
-    lane->timeline = NULL;
-    atomic_store(&lane->key, 0);
-}
-
-void meter_forget(struct meter *meter, CUcontext context, uint64_t now)
-{
-    for (int i = 0; i < METER_CONTEXTS; i++) {
-        struct timeline *timeline = &meter->timelines[i];
-        if (timeline->context != context)
-            continue;
-        for (int index = 0; index < METER_LANES; index++)
-            if (meter->lanes[index].timeline == timeline)
-                lane_forget(meter, &meter->lanes[index], now);
-        *timeline = (struct timeline){.context = NULL};
-    }
 }

@@ -48,10 +48,21 @@ static void settle(CUresult result, const CUarrayMapInfo *maps, const uint64_t *
             weir_physical_drop(numbers[i]);
 }
 
-void weir_tiles_gone(const void *array)
+void weir_tiles_end(const void *array)
 {
     if (atomic_load_explicit(&any, memory_order_relaxed))
-        weir_objects_of_context((void *)(uintptr_t)array, weir_pointer_freed);
+        weir_objects_condemn((void *)(uintptr_t)array);
+}
+
+void weir_tiles_ended(const void *array, bool gone)
+{
+    void *context = (void *)(uintptr_t)array;
+    if (!atomic_load_explicit(&any, memory_order_relaxed))
+        return;
+    if (gone)
+        weir_objects_of_context(context, weir_pointer_freed);
+    else
+        weir_objects_spare(context);
 }
 
 #define MAP(symbol)                                                                                          \

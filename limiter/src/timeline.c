@@ -156,3 +156,12 @@ void timeline_drop(struct timeline *timeline, CUevent event)
     else
         WEIR_ASK(cuEventDestroy_v2, event);
 }
+
+void timeline_end(struct timeline *timeline)
+{
+    if (timeline->base)
+        WEIR_ASK(cuEventDestroy_v2, timeline->base);
+    while (timeline->spare_count)
+        WEIR_ASK(cuEventDestroy_v2, timeline->spares[--timeline->spare_count]);
+    *timeline = (struct timeline){.context = NULL};
+}

@@ -27,6 +27,7 @@
 
 struct timeline {
     CUcontext context; /* NULL: the entry is free */
+    uint64_t used;     /* when it was last asked for */
     bool broken;
     struct weir_stats_device *stats; /* counts the call that broke it */
     CUevent base;
@@ -51,5 +52,7 @@ enum timeline_state timeline_poll(struct timeline *timeline, CUevent event);
 bool timeline_consume(struct timeline *timeline, CUevent event, uint64_t recorded, int64_t *ns);
 /* Puts an event back without asking for its time. */
 void timeline_drop(struct timeline *timeline, CUevent event);
+/* Gives all that it has put by back to the driver. */
+void timeline_end(struct timeline *timeline);
 
 #endif

@@ -9,9 +9,10 @@ import sys
 import pytest
 
 from limiter.pages import ControlDevice
+from simgpu.machines import LIBRARIES
 
 from . import variant
-from .conftest import CONTEXT, LIBRARY, MIB, Compile, Machine, MakeSlice
+from .conftest import CONTEXT, LIBRARY, MIB, Compile, Machine, MakeSlice, Run
 
 CREATE = """
 import ctypes, os, sys
@@ -171,3 +172,54 @@ def test_green_contexts_share_the_primary_one_and_the_last_takes_it_along(
         assert program.stdout.readline().strip() == answer
         assert slice_.stats.devices[0].used == held
     program.communicate("", timeout=30)
+
+
+def test_a_context_that_ends_takes_nothing_of_one_that_has_got_its_handle(
+    compile_program: Compile, run: Run
+) -> None:
+    told = run(compile_program("context_lives", sources=("objects.c",))).stdout.splitlines()
+    assert told[:2] == ["at 0x1000 0", "at 0x1000 1"]  # set apart, and put back
+    assert sorted(told[2:4]) == ["gone 1 0x1000 1", "gone 1 0x2000 2"]
+    assert told[4:] == ["at 0x1000 3", "at 0x2000 0"]
+
+
+def test_threads_that_retain_the_primary_context_at_once_are_charged_for_one(
+    machine: Machine, make_slice: MakeSlice, compile_program: Compile, run: Run
+) -> None:
+    room = ControlDevice(machine.uuids()[0], memory_limit=CONTEXT, context_bytes=CONTEXT)
+    program = compile_program("first_calls", flags=(f"-L{LIBRARIES}", "-l:libcuda.so.1"))
+    for attempt in range(5):
+        slice_ = make_slice(room, name=f"slice{attempt}")
+        assert run(program, environment=machine.inside(slice_)).stdout.split() == ["0"] * 8
+        card = slice_.stats.devices[0]
+        assert (card.peak_bytes, card.denied_limit) == (CONTEXT, 0)
+
+
+MANY = r"""
+import ctypes
+from ctypes import byref, c_uint64, c_void_p
+cuda = ctypes.CDLL("libcuda.so.1")
+code = b".version 7.0\n.target sm_70\n.address_size 64\n"
+code += b".visible .entry weir_spin(.param .u64 ns)\n{\nret;\n}\n"
+ns = c_uint64(5_000_000)
+parameters = (c_void_p * 1)(ctypes.addressof(ns))
+cuda.cuInit(0)
+for _ in range(12):
+    context, module, function = c_void_p(), c_void_p(), c_void_p()
+    assert cuda.cuCtxCreate_v2(byref(context), 0, 0) == 0
+    assert cuda.cuModuleLoadData(byref(module), code) == 0
+    assert cuda.cuModuleGetFunction(byref(function), module, b"weir_spin") == 0
+    for _ in range(4):
+        assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, parameters, None) == 0
+    assert cuda.cuCtxSynchronize() == 0
+"""
+
+
+def test_a_program_is_charged_for_its_kernels_in_however_many_contexts(
+    machine: Machine, make_slice: MakeSlice
+) -> None:
+    slice_ = make_slice(ControlDevice(machine.uuids()[0], core_limit=9000, context_bytes=CONTEXT))
+    subprocess.run([sys.executable, "-c", MANY], env=machine.inside(slice_), check=True, timeout=60)
+    card = slice_.stats.devices[0]
+    assert (card.launches, card.hook_errors) == (48, 0)
+    assert card.gpu_time > 48 * 5_000_000 * 3 // 4  # a context's first launch may count as loading code

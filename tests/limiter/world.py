@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-METER = ("meter", "waits", "results", "certainty", "timeline", "streams", "estimates", "coverage")
+TIMES = ("timeline", "streams", "estimates", "coverage")
+METER = ("meter", "meter_contexts", "waits", "results", "certainty", *TIMES)
 PACING = ("pacing", "launch", "turn", "queue", *METER, "pacer")
 H200 = {"mark_us": 3.9, "gap_us": 1.8, "late_us": 60}  # what its events, launches and wake-ups cost
 
