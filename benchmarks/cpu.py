@@ -9,11 +9,12 @@ Run it alone on an idle machine. Ends with 1 where one of them did not end with 
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from benchmarks.arguments import Parser, pick
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("launch_cost", "process_cost", "scrape", "shares", "neighbours")
@@ -29,16 +30,14 @@ def section(name: str) -> tuple[int, str]:
 
 def main() -> int:
     """Run them all."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m benchmarks.cpu", description=__doc__.splitlines()[0])
+    every = ",".join(SCRIPTS)
     parser.add_argument("directory", type=Path, metavar="DIR")
-    parser.add_argument("--only", default=",".join(SCRIPTS), help=f"of {','.join(SCRIPTS)} (all)")
+    parser.add_argument("--only", type=pick(every), default=every, help=f"of {every} (all)")
     chosen = parser.parse_args()
-    names = chosen.only.split(",")
-    if unknown := [name for name in names if name not in SCRIPTS]:
-        parser.error(f"--only: {unknown[0]}: not allowed; {','.join(SCRIPTS)}")
     chosen.directory.mkdir(parents=True, exist_ok=True)
     failed, page = 0, ""
-    for name in names:
+    for name in chosen.only:
         code, text = section(name)
         failed |= int(code != 0)
         page += text + "\n"

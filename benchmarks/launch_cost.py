@@ -10,7 +10,6 @@ goal is missed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,6 +19,7 @@ import time
 from pathlib import Path
 
 import hatch_build
+from benchmarks.arguments import Parser, whole
 from limiter.layout import FULL_CORES
 from limiter.pages import ControlDevice, ControlPage
 from limiter.writer import create_control, create_stats
@@ -75,9 +75,11 @@ def cost(program: Path, arguments: list[str], slice_directory: Path | None) -> f
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--functions", type=int, default=1, help="different kernels, launched in turn (1)")
+    parser = Parser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=whole(1, 1_000_000), default=50)
+    parser.add_argument(
+        "--functions", type=whole(1, 10_000), default=1, help="different kernels, launched in turn (1)"
+    )
     options = parser.parse_args()
     arguments = [str(options.rounds), "100000", str(options.functions)]
     with tempfile.TemporaryDirectory() as temporary:

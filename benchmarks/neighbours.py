@@ -14,7 +14,6 @@ first launch says when the loan was back: 60 % from the third frame on is the go
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
@@ -24,6 +23,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.arguments import LONGEST, Parser, number, pick, whole
 from simgpu.load import program
 
 WEIR = [sys.executable, "-m", "weir"]
@@ -114,12 +114,13 @@ def frames(lines: list[dict[str, float]]) -> list[float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each run (6)")
-    parser.add_argument("--pairs", default="", help="numbers of pairs, as 0,2 (all)")
-    parser.add_argument("--returns", type=int, default=20, help="of the neighbour (20)")
+    parser = Parser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=number(1, LONGEST), default=6.0, help="of each run (6)")
+    every = ",".join(map(str, range(len(PAIRS))))
+    parser.add_argument("--pairs", type=pick(every), default=every, help="numbers of pairs, as 0,2 (all)")
+    parser.add_argument("--returns", type=whole(0, 10_000), default=20, help="of the neighbour (20)")
     options = parser.parse_args()
-    chosen = [PAIRS[int(one)] for one in options.pairs.split(",") if one] if options.pairs else PAIRS
+    chosen = [PAIRS[int(one)] for one in options.pairs]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as temporary:
         bench = Bench(Path(temporary), options.seconds)
         print("| pair | alone, % | together, % | kept, % |\n| --- | --- | --- | --- |", flush=True)

@@ -10,7 +10,6 @@ at once in one slice. Prints JSON; ends with 1 when a goal is missed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -22,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import hatch_build
+from benchmarks.arguments import Parser, whole
 from benchmarks.launch_cost import LIBRARY, NATIVE, compile_into, make_slice
 from limiter.layout import FULL_CORES
 
@@ -102,8 +102,8 @@ def measure(directory: Path, rounds: int) -> dict[str, tuple[float, float]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=300)
+    parser = Parser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=whole(1, 1_000_000), default=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         figures = measure(Path(temporary), options.rounds)

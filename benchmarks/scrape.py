@@ -23,6 +23,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
+from benchmarks.arguments import Parser, whole
 from exporter.accounting import Accounting
 from exporter.collection import Collection
 from exporter.render import Renderer
@@ -139,5 +140,8 @@ def measure(root: Path, count: int) -> int:
 
 
 if __name__ == "__main__":
+    parser = Parser(description=__doc__.splitlines()[0])
+    parser.add_argument("slices", type=whole(1, 10_000), nargs="?", default=100, metavar="SLICES")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        sys.exit(measure(Path(directory), int(sys.argv[1]) if len(sys.argv) > 1 else 100))
+        sys.exit(measure(Path(directory), options.slices))

@@ -11,7 +11,6 @@ Prints a line for each run as it ends, then JSON; ends with 1 where the load's f
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.arguments import LONGEST, Parser, number
 from limiter.pages import ControlDevice, ControlPage, read_stats, uuid_bytes
 from limiter.writer import create_control, create_stats
 from simgpu.load import program
@@ -130,11 +130,15 @@ def measure(bench: Bench, frame: int) -> list[Result]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each run (20)")
-    parser.add_argument("--kernel-us", type=float, default=1000.0, help="duration of a kernel (1000)")
-    parser.add_argument("--frame-ms", type=float, default=50.0, help="the pair's frame (50)")
-    parser.add_argument("--tolerance", type=float, default=2.0, help="points that a share may be off (2)")
+    parser = Parser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=number(1, LONGEST), default=20.0, help="of each run (20)")
+    parser.add_argument(
+        "--kernel-us", type=number(1, 1e6), default=1000.0, help="duration of a kernel (1000)"
+    )
+    parser.add_argument("--frame-ms", type=number(1, 200), default=50.0, help="the pair's frame (50)")
+    parser.add_argument(
+        "--tolerance", type=number(0, 100), default=2.0, help="points that a share may be off (2)"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as temporary:
         os.environ["SIMGPU_STATE"] = f"{temporary}/machine"

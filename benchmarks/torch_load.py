@@ -13,6 +13,7 @@ nothing of Weir: it runs unchanged inside and outside a slice."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import queue
@@ -160,14 +161,24 @@ def busy_seconds(profile: Any) -> float:
     return total / 1e6
 
 
+def seconds(text: str) -> float:
+    """A time, 0 or more. Raises ArgumentTypeError."""
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := float(text)) < float("inf"):
+            return value
+    raise argparse.ArgumentTypeError(f"{text or ascii(text)}: not allowed; seconds from 0 on")
+
+
 def main() -> None:
     """Measure one program and print its line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("--seconds", type=float, default=12)
-    parser.add_argument("--start-at", type=float, default=0, help="wall-clock second at which to begin")
-    parser.add_argument("--profile", type=float, default=0, help="then this many seconds under CUPTI")
-    parser.add_argument("--report-every", type=float, help="work until SIGTERM, a line every so many seconds")
+    parser.add_argument("--seconds", type=seconds, default=12)
+    parser.add_argument("--start-at", type=seconds, default=0, help="wall-clock second at which to begin")
+    parser.add_argument("--profile", type=seconds, default=0, help="then this many seconds under CUPTI")
+    parser.add_argument(
+        "--report-every", type=seconds, help="work until SIGTERM, a line every so many seconds"
+    )
     options = parser.parse_args()
     step = KINDS[options.kind]()
     run(step, 1.0)

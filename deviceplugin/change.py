@@ -27,7 +27,7 @@ from limiter.pages import ControlPage
 from limiter.slices import Observation, observe, observe_one, slices_root
 from weir.errors import HostError, UsageError
 from weir.nvml import Gpu, Nvml
-from weir.options import box_options
+from weir.options import Whole, box_options
 from weir.roots import box_root
 from weir.simulation import open_nvml
 from weir.units import format_bytes, parse_cores
@@ -186,7 +186,7 @@ def put_into_force(box: Path, path: Path, wanted: Identity) -> None:
 @click.option("--memory", metavar="SIZE", help="As 4GiB, or 25% of the card; not below what it holds.")
 @click.option("--cores", metavar="PERCENT", help="1 to 100.")
 @click.option("--policy", type=click.Choice(["fixed", "burst"]), help="As for weir run.")
-@click.option("--priority", type=click.IntRange(0, 1), help="As for weir run.")
+@click.option("--priority", type=Whole(0, 1), help="As for weir run.")
 @frame_option("as before")
 @click.option(
     "--lease",

@@ -29,7 +29,7 @@ from limiter.pages import ControlPage
 from limiter.slices import create, first_control, observe, observe_one, remove, slices_root, sweep
 from weir.errors import HostError, UsageError
 from weir.nvml import Gpu, Nvml
-from weir.options import box_options
+from weir.options import Whole, box_options
 from weir.roots import make_box_root
 from weir.simulation import open_nvml
 
@@ -174,7 +174,7 @@ def refuse_nesting(environment: Mapping[str, str]) -> None:
 )
 @click.option(
     "--priority",
-    type=click.IntRange(0, 1),
+    type=Whole(0, 1),
     default=1,
     show_default=True,
     help="0 goes before 1 where both want what nobody was promised.",

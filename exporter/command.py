@@ -25,7 +25,7 @@ from exporter.server import application
 from exporter.sources import open_sources
 from weir import __version__
 from weir.errors import HostError, UsageError
-from weir.options import box_options
+from weir.options import Number, Whole, box_options
 
 _LISTEN = re.compile(r"(?P<host>[^\[\]:\s]*|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _SHUTDOWN_SECONDS = 3.0
@@ -99,24 +99,28 @@ async def serve(collection: Collection, host: str | None, port: int) -> None:
 @box_options
 @click.option(
     "--period",
-    type=click.FloatRange(0.05, 60),
+    type=Number(0.05, 60),
     default=1.0,
     show_default=True,
     help="Seconds between collections.",
 )
 @click.option(
     "--max-age",
-    type=click.FloatRange(0.1, 3600),
+    type=Number(0.1, 3600),
     default=15.0,
     show_default=True,
     help="Seconds for which a source that fails keeps its last values.",
 )
 @click.option(
-    "--max-series", type=click.IntRange(100), default=20_000, show_default=True, help="Most series on a page."
+    "--max-series",
+    type=Whole(100, 10_000_000),
+    default=20_000,
+    show_default=True,
+    help="Most series on a page.",
 )
 @click.option(
     "--max-label-length",
-    type=click.IntRange(16),
+    type=Whole(16, 65_536),
     default=128,
     show_default=True,
     help="Most bytes in a label's value.",

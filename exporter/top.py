@@ -23,7 +23,7 @@ from exporter.snapshot import Snapshot
 from exporter.sources import open_sources
 from exporter.top_view import view
 from weir import __version__
-from weir.options import box_options
+from weir.options import Number, box_options
 
 _PLAIN_WIDTH = 120  # of a pipe or a file, where there is no width to ask for
 _FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough to wait for
@@ -35,7 +35,7 @@ _FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough 
 @box_options
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1, 60),
+    type=Number(0.1, 60),
     default=1.0,
     show_default=True,
     help="Seconds between readings.",

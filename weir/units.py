@@ -3,11 +3,13 @@
 Memory: a whole or decimal number with one of B, KiB, MiB, GiB, TiB (powers of 1024), KB, MB, GB, TB (powers
 of 1000), or the short K, M, G, T that Kubernetes writes as Ki, Mi, Gi, Ti; a bare number is bytes; `25%` is
 a part of the card's usable bytes. Shares: whole percents from 1 to 100, kept as basis points (1 % = 100).
+Other numbers: `Within` their bounds.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from weir.errors import UsageError
 
@@ -48,6 +50,26 @@ def parse_cores(name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,3}%?", text) or not 1 <= int(text.rstrip("%")) <= 100:
         raise UsageError(name, text, "a whole number of percent from 1 to 100")
     return int(text.rstrip("%")) * 100
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The numbers from `low` to `high`, or the whole ones of them. NaN is not among them."""
+
+    low: float
+    high: float
+    whole: bool = False
+
+    def parse(self, text: str) -> float | None:
+        """The number, an int where `whole`; None where the text is none of these numbers."""
+        try:
+            value = int(text) if self.whole else float(text)
+        except ValueError:
+            return None
+        return value if self.low <= value <= self.high else None
+
+    def __str__(self) -> str:
+        return f"a {'whole ' if self.whole else ''}number from {self.low:.15g} to {self.high:.15g}"
 
 
 def format_bytes(size: float) -> str:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.arguments import LONGEST, Parser, number, pick
 from benchmarks.card import alone, frameworks, latency, memory, mps, overhead, pairs, tables
-from benchmarks.card.bench import Bench, BudgetSpentError
+from benchmarks.card.bench import Bench, BudgetSpentError, Names
 from benchmarks.card.journal import Journal
-from weir.errors import WeirError
+from weir.errors import HostError, UsageError, WeirError
 from weir.simulation import open_nvml
 
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -42,15 +44,6 @@ how long the parts take, in seconds, where S is --seconds and 3 are --settle; a 
 What is in DIR/rows.jsonl is not measured again without --again. A row begins only if it will end in time.
 """
 UNFINISHED = 3
-LONGEST = 86_400
-
-
-def seconds(text: str) -> float:
-    """A time. Raises ArgumentTypeError."""
-    with contextlib.suppress(ValueError):
-        if 0 <= (value := float(text)) <= LONGEST:
-            return value
-    raise argparse.ArgumentTypeError(f"{text}: not allowed; seconds from 0 to {LONGEST}")
 
 
 def percents(text: str) -> tuple[int, ...]:
@@ -64,27 +57,28 @@ def percents(text: str) -> tuple[int, ...]:
 
 def options() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m benchmarks.card",
         description=__doc__.splitlines()[0],
         epilog=SECONDS_OF_PARTS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    every = ",".join(PARTS)
     parser.add_argument("directory", type=Path, metavar="DIR", help="rows, tables and pictures go here")
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)} (all)")
+    parser.add_argument("--parts", type=pick(every), default=every, help=f"of {every} (all)")
     parser.add_argument(
         "--rows", action="append", metavar="TEXT", help="only rows whose part/name contains this, or another"
     )
-    parser.add_argument("--seconds", type=seconds, help="of each row (20; 10 with --quick)")
-    parser.add_argument("--settle", type=seconds, default=3.0, help="seconds before each row (3)")
+    parser.add_argument("--seconds", type=number(0.1, LONGEST), help="of each row (20; 10 with --quick)")
+    parser.add_argument("--settle", type=number(0, LONGEST), default=3.0, help="seconds before each row (3)")
     parser.add_argument(
         "--limits", type=percents, help="percent, separated by commas (10,30,50,70,90; 10,30,70 with --quick)"
     )
     parser.add_argument("--quick", action="store_true", help="a first look: short rows, no bare rows")
     parser.add_argument(
-        "--cupti", type=seconds, default=2.0, help="seconds under CUPTI after a PyTorch row (2)"
+        "--cupti", type=number(0, LONGEST), default=2.0, help="seconds under CUPTI after a PyTorch row (2)"
     )
-    parser.add_argument("--budget", type=seconds, help="stop before so many seconds are over")
+    parser.add_argument("--budget", type=number(1, LONGEST), help="stop before so many seconds are over")
     parser.add_argument("--simulate", metavar="MACHINE", help="a simulated machine, as h200")
     parser.add_argument("--commit", default="", help="what is measured, told beside its rows")
     parser.add_argument(
@@ -92,8 +86,6 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--docs", type=Path, metavar="FILE", help="also write the tables into this page")
     chosen = parser.parse_args()
-    if unknown := [part for part in chosen.parts.split(",") if part not in PARTS]:
-        parser.error(f"--parts: {unknown[0]}: not allowed; {','.join(PARTS)}")
     if chosen.docs and not chosen.docs.parent.is_dir():
         parser.error(f"--docs: {chosen.docs}: not allowed; a page in a directory that exists")
     if chosen.again and not chosen.commit:
@@ -123,19 +115,37 @@ def bench_of(chosen: argparse.Namespace, started: float) -> Bench:
     )
 
 
+def check_rows(bench: Bench, parts: Sequence[str]) -> None:
+    """Raise UsageError for a --rows that is in the name of no row of these parts, before one is measured."""
+    fields = {one.name: getattr(bench, one.name) for one in dataclasses.fields(bench)}
+    names = Names(**fields)
+    for part in parts:
+        (mps.ask_for_rows if part == "mps" else PARTS[part])(names)
+    for text in filter(None, bench.only):
+        if not any(text in name for name in names.asked):
+            loads = sorted({name.rpartition("/")[0] + "/" for name in names.asked})
+            raise UsageError("--rows", text, f"a part of a row's name here: {' '.join(loads) or 'none'}")
+
+
 def main() -> int:
     """One call."""
     started = time.monotonic()
     chosen = options()
     try:
         bench = bench_of(chosen, started)
+        check_rows(bench, chosen.parts)
+        bench.root.mkdir(mode=0o700, exist_ok=True)
     except WeirError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    bench.root.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        print(
+            f"DIR: {chosen.directory}: {error.strerror}; a directory that can be written to", file=sys.stderr
+        )
+        return HostError.exit_code
     finished = True
     try:
-        for part in chosen.parts.split(","):
+        for part in chosen.parts:
             PARTS[part](bench)
     except BudgetSpentError:
         finished = False

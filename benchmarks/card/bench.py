@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +105,14 @@ class Bench:
             "length": f"{self.seconds:g} s",
             "commit": self.commit,
         }
+
+
+@dataclass(frozen=True)
+class Names(Bench):
+    """A bench that wants no row and keeps what it was asked for: the rows that a call could measure."""
+
+    asked: list[str] = field(default_factory=list)
+
+    def wants(self, part: str, row: str) -> bool:
+        self.asked.append(f"{part}/{row}")
+        return False

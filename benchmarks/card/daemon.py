@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,9 +31,20 @@ class Daemon:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._home = Path(tempfile.mkdtemp(prefix="mps-"))  # short: a socket's path has 107 bytes
-        self.pipes = self._home / "pipes"
-        self.environment = {
+
+    @cached_property
+    def _home(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="mps-"))  # short: a socket's path has 107 bytes
+
+    @property
+    def pipes(self) -> Path:
+        """Where the daemon's pipes are."""
+        return self._home / "pipes"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What clients and the daemon itself are told."""
+        return {
             "CUDA_MPS_PIPE_DIRECTORY": str(self.pipes),
             "CUDA_MPS_LOG_DIRECTORY": str(self._home / "logs"),
         }

@@ -175,6 +175,20 @@ def under(bench: Bench, daemon: Daemon) -> None:
             print(f"mps/{load.name}/{backend}: {error}", flush=True)
 
 
+def without(bench: Bench) -> None:
+    """Two loads with neither MPS nor Weir."""
+    for load in (FILLS, BY_NAME["matmul"]):
+        if available(load):
+            bare(bench, load)
+
+
+def ask_for_rows(bench: Bench) -> None:
+    """Ask the bench for all that `run` would ask for, with no daemon."""
+    if not bench.simulate:
+        under(bench, Daemon(bench.journal.directory))
+        without(bench)
+
+
 def run(bench: Bench) -> None:
     """All of it; nothing on a simulated card, which no daemon serves."""
     if bench.simulate:
@@ -184,9 +198,7 @@ def run(bench: Bench) -> None:
     try:
         with Daemon(bench.journal.directory) as daemon:
             under(bench, daemon)
-        for load in (FILLS, BY_NAME["matmul"]):
-            if available(load):
-                bare(bench, load)
+        without(bench)
     except LoadError as error:
         print(f"mps: {error}", flush=True)
     finally:

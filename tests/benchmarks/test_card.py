@@ -240,10 +240,10 @@ def test_loads_bound_by_their_launches_are_measured_in_turns(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("option", "value", "allowed"),
     [
-        ("--parts", "speed", "overhead,"),
-        *(("--seconds", value, "seconds from 0") for value in ("-1", "nan", "inf", "x")),
-        ("--settle", "nan", "seconds from 0"),
-        ("--budget", "-1", "seconds from 0"),
+        ("--parts", "speed", "of overhead,"),
+        *(("--seconds", value, "a number from 0.1 to") for value in ("0", "-1", "nan", "inf", "x", "1e300")),
+        ("--settle", "nan", "a number from 0 to"),
+        ("--budget", "0", "a number from 1 to"),
         *(("--limits", value, "percents from 1 to 100") for value in ("0", "101", "a", "30,", "")),
         ("--docs", "/nowhere/page.md", "a page in a directory that exists"),
     ],
@@ -254,9 +254,24 @@ def test_what_is_not_allowed_is_refused_in_one_line(
     monkeypatch.setattr(sys, "argv", ["card", "rows", f"{option}={value}"])
     with pytest.raises(SystemExit, match="2"):
         harness.options()
-    said = capsys.readouterr().err.splitlines()[-1]
+    (said,) = capsys.readouterr().err.splitlines()
     assert option in said
     assert f"{value}: not allowed; {allowed}" in said
+
+
+def test_rows_that_no_part_has_are_refused_before_one_is_measured(tmp_path: Path) -> None:
+    refused = card(tmp_path, "--parts", "latency,alone", "--rows", "alone/1ms", "--rows", "alone/1sm")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    (said,) = refused.stderr.splitlines()
+    assert said.startswith("--rows: alone/1sm: not allowed; ")
+    assert "alone/1ms/ " in said
+
+
+def test_a_directory_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "rows").write_text("")
+    refused = card(tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (5, 1)
+    assert refused.stderr.startswith(f"DIR: {tmp_path / 'rows'}: ")
 
 
 def test_a_machine_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """Every command about slices takes the machine and the root the same way."""
 
+from importlib.metadata import entry_points
+
 import click
 import pytest
 
 from weir.cli import cli
-from weir.options import box_options
+from weir.errors import UsageError
+from weir.options import Number, box_options
 
 COMMANDS = ("run", "top", "doctor", "demo", "exporter")
 
@@ -23,3 +26,31 @@ def test_the_machine_can_come_from_the_environment(name, monkeypatch):
     arguments = ["--", "true"] if name == "run" else []
     with command.make_context(name, arguments) as context:
         assert context.params["simulate"] == "h200"
+
+
+def options_of_all():
+    for point in entry_points(group="weir.commands"):
+        for option in point.load().params:
+            yield point.name, option.opts[0], option.type
+
+
+NUMBERS = [(command, option) for command, option, kind in options_of_all() if isinstance(kind, Number)]
+
+
+@pytest.mark.parametrize("value", ["", "nan", "inf", "-inf", "-1", "1e300", "9" * 30, "x", "0x10"])
+@pytest.mark.parametrize(("command", "option"), NUMBERS)
+def test_a_number_that_is_out_of_bounds_is_refused_with_the_bounds(command, option, value):
+    with pytest.raises(UsageError, match=f"{option}: .*: not allowed; a .*number from [0-9.]+ to [0-9]+"):
+        cli.get_command(click.Context(cli), command).make_context(command, [option, value])
+
+
+def test_no_option_takes_numbers_in_another_way():
+    kinds = (click.types.FloatParamType, click.types.IntParamType)
+    assert not [(command, option) for command, option, kind in options_of_all() if isinstance(kind, kinds)]
+    assert {("run", "--priority"), ("top", "--interval"), ("demo", "--seconds")} < set(NUMBERS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_empty_root_is_not_the_current_directory(name):
+    with pytest.raises(UsageError, match="--root: '': not allowed; a directory"):
+        cli.get_command(click.Context(cli), name).make_context(name, ["--root", ""])

@@ -23,10 +23,10 @@ from weir.demo.programs import Programs
 from weir.demo.session import PERIOD, Session, plans
 from weir.demo.show import Show
 from weir.demo.view import final
-from weir.errors import NoGpuError, WeirError
+from weir.errors import NoGpuError, UsageError, WeirError
 from weir.nvml import DriverNvml
-from weir.options import box_options
-from weir.simulation import simulated_machine
+from weir.options import Number, box_options
+from weir.simulation import open_nvml, simulated_machine
 
 PORT = 9840
 _SETTLE_SECONDS = 2.0
@@ -61,14 +61,22 @@ def choose_target(simulate: str | None, gpu: str | None) -> Target:
     """
     if simulate is not None:
         simulated_machine(simulate)
-        return Target(simulate, gpu or "0", "simulated, as asked: no GPU is touched")
+        return Target(simulate, "0" if gpu is None else gpu, "simulated, as asked: no GPU is touched")
     try:
         DriverNvml()
     except NoGpuError:
         if gpu is not None:
             raise
         return Target("h200", "0", "no GPU driver answers here: every number is a simulated card's")
-    return Target(None, gpu or "0")
+    return Target(None, "0" if gpu is None else gpu)
+
+
+def check_card(target: Target) -> None:
+    """Raise UsageError for a card that the machine has not got, before anything starts."""
+    gpus = open_nvml(target.simulate).gpus()
+    names = [name for gpu in gpus for name in (str(gpu.index), gpu.uuid)]
+    if target.gpu not in names:
+        raise UsageError("--gpu", target.gpu, f"one of {', '.join(names) or 'none'}")
 
 
 def free_port(preferred: int) -> int:
@@ -83,9 +91,7 @@ def free_port(preferred: int) -> int:
 
 
 @click.command()
-@click.option(
-    "--seconds", type=click.FloatRange(4, 600), default=12.0, show_default=True, help="How long to measure."
-)
+@click.option("--seconds", type=Number(4, 600), default=12.0, show_default=True, help="How long to measure.")
 @box_options
 @click.option("--gpu", metavar="N", help="Use this card.")
 def demo(seconds: float, simulate: str | None, gpu: str | None, root: Path | None) -> int:
@@ -94,6 +100,7 @@ def demo(seconds: float, simulate: str | None, gpu: str | None, root: Path | Non
     It needs 90 % of the card's time and 15 GiB of its memory: end the card's other slices first.
     """
     target = choose_target(simulate, gpu)
+    check_card(target)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
