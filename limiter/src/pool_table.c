@@ -5,10 +5,13 @@
  */
 #include "pool_table.h"
 
+#include <errno.h>
 #include <pthread.h>
 
+#include "clock.h"
 #include "internal.h"
 
+#define PATIENCE WEIR_S /* for those who ask: their calls take microseconds */
 #define SPARE 64 /* records kept for the cards' own pools, which nobody creates */
 
 struct weir_pool weir_pools[WEIR_POOLS];
@@ -103,7 +106,25 @@ uint32_t weir_pool_count(void)
     return atomic_load_explicit(&used, memory_order_acquire);
 }
 
-bool weir_pool_alive(const struct weir_pool *pool)
+bool weir_pool_ask(struct weir_pool *pool)
 {
-    return atomic_load(&pool->handle) && !atomic_load(&pool->destroyed);
+    atomic_fetch_add(&pool->askers, 1);
+    if (atomic_load(&pool->handle) && !atomic_load(&pool->destroyed))
+        return true;
+    weir_pool_asked(pool);
+    return false;
+}
+
+void weir_pool_asked(struct weir_pool *pool)
+{
+    atomic_fetch_sub(&pool->askers, 1);
+}
+
+void weir_pool_await_askers(struct weir_pool *pool)
+{
+    int saved = errno;
+    uint64_t now = weir_now(), patience = now + PATIENCE;
+    for (; atomic_load(&pool->askers) && now < patience; now = weir_now())
+        weir_sleep_until(now + 50 * WEIR_US);
+    errno = saved;
 }

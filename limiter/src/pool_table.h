@@ -14,6 +14,7 @@ struct weir_pool {
     _Atomic uint32_t pointers;
     _Atomic uint32_t under_way; /* allocations between their charge and their settling */
     _Atomic uint32_t moves; /* of graphs' memory from one to another */
+    _Atomic uint32_t askers; /* threads that ask the driver about it unbidden */
     _Atomic bool destroyed;
     int device;
 };
@@ -22,8 +23,13 @@ extern struct weir_pool weir_pools[WEIR_POOLS];
 
 /* Records in use lie below; some of them are free. */
 uint32_t weir_pool_count(void);
-/* In use, and the driver may be asked. */
-bool weir_pool_alive(const struct weir_pool *pool);
+/*
+ * Around what is asked of the driver about a pool that the calling thread was not told of: false if there is none, or
+ * it is being destroyed. Whoever destroys it waits for those who ask.
+ */
+bool weir_pool_ask(struct weir_pool *pool);
+void weir_pool_asked(struct weir_pool *pool);
+void weir_pool_await_askers(struct weir_pool *pool);
 /* What it has reserved, as the driver says; false: it does not. */
 bool weir_pool_reserved(const struct weir_pool *pool, uint64_t *value);
 /* Gives its unused memory back to the card. */

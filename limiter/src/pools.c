@@ -88,6 +88,7 @@ void weir_pool_destroying(struct weir_pool *pool)
 {
     settle(pool, 0, 0); /* the last time that it can be asked */
     atomic_store(&pool->destroyed, true);
+    weir_pool_await_askers(pool);
 }
 
 void weir_pool_destroyed(struct weir_pool *pool, bool done)
@@ -109,8 +110,10 @@ void weir_pool_pointer_freed(const struct weir_object *object)
 static void refresh(void)
 {
     for (uint32_t i = 0; i < weir_pool_count(); i++)
-        if (weir_pool_alive(&weir_pools[i]))
+        if (weir_pool_ask(&weir_pools[i])) {
             settle(&weir_pools[i], 0, 0);
+            weir_pool_asked(&weir_pools[i]);
+        }
 }
 
 void weir_pools_refresh(void)
@@ -133,8 +136,10 @@ void weir_pools_trim(void)
     if (weir_pool_count() == 0)
         return;
     for (uint32_t i = 0; i < weir_pool_count(); i++)
-        if (weir_pool_alive(&weir_pools[i]))
+        if (weir_pool_ask(&weir_pools[i])) {
             weir_pool_trim(&weir_pools[i]);
+            weir_pool_asked(&weir_pools[i]);
+        }
     refresh();
 }
 
