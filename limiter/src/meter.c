@@ -8,6 +8,7 @@
  */
 #include "meter.h"
 
+#include "gate.h"
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
@@ -106,6 +107,7 @@ static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct
     lane->ticket_size = PACER_FREE_TICKET;
     lane->gapped = lane->blind = lane->paced = false; /* of the stream that had it before */
     lane->sample.charged = lane->sample.used = 0;
+    lane->gate = 0;
     atomic_store(&lane->ticket, TICKET_ZERO);
     atomic_store(&lane->expires, 0);
     atomic_store(&lane->key, key);
@@ -169,7 +171,7 @@ static bool batch_begin(struct meter *meter, struct lane *lane, const struct ter
     struct batch *batch = batch_take(meter);
     if (!batch)
         return false;
-    bool chained = lane->newest && !lane->blind && !plan->apart &&
+    bool chained = lane->newest && !lane->blind && !plan->apart && lane->newest->gate == lane->gate &&
                    timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
     batch->blind = lane->blind = plan->blind;
     batch->apart = plan->apart;
@@ -179,6 +181,7 @@ static bool batch_begin(struct meter *meter, struct lane *lane, const struct ter
         return false;
     }
     batch->opened = now;
+    batch->gate = lane->gate;
     batch->terms = *terms;
     lane->open = batch;
     lane->limit = terms->limit;
@@ -196,7 +199,8 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
         meter_give_up(meter, lane, now);
         return false;
     }
-    meter_charge(meter, (int64_t)grant, terms->limit, now); /* first of all: siblings wait for what they see */
+    meter_charge_balance(meter, (int64_t)grant, terms->limit, now);
+    meter_charge_drain(meter, (int64_t)grant, later(now, terms->slot_start)); /* siblings wait for what they see */
     if (!lane->open && !batch_begin(meter, lane, terms, plan, now)) {
         meter_charge(meter, -(int64_t)grant, terms->limit, now);
         return false;
@@ -245,6 +249,18 @@ void meter_close(struct meter *meter, struct lane *lane, uint64_t now)
         lane->gapped = false;
     if (lane->ticket_size < PACER_FREE_TICKET)
         lane->ticket_size *= 2;
+}
+
+bool meter_gate(struct meter *meter, struct lane *lane, uint64_t opening, uint64_t now)
+{
+    if (lane->gate == opening)
+        return true;
+    meter_close(meter, lane, now);
+    uint64_t early = atomic_load_explicit(&meter->late, memory_order_relaxed);
+    if (lane->open || !gate_close(lane->timeline->context, lane->stream, opening, early))
+        return false;
+    lane->gate = opening;
+    return true;
 }
 
 void meter_abandon(struct meter *meter, struct lane *lane, uint64_t now)

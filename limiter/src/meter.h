@@ -41,6 +41,7 @@ struct batch {
     CUevent start;    /* NULL: at the end of the lane's previous batch */
     CUevent end;
     uint64_t opened;  /* when its first launch came */
+    uint64_t gate;    /* as its lane's then */
     uint64_t closed;  /* when its end was recorded */
     _Atomic uint64_t launched; /* when the call of its first launch returned, … */
     _Atomic uint64_t calling; /* … and the ns it took; the GPU may have been idle if `start` is set */
@@ -74,6 +75,7 @@ struct lane {
     CUstream stream;
     struct timeline *timeline;
     struct batch *open, *oldest, *newest;
+    uint64_t gate;        /* when the last gate in its stream opens; 0: there was none */
     uint32_t limit;       /* of its last batch, basis points */
     int64_t granted;      /* put into the ticket since the batch was opened */
     int64_t queued;       /* what its closed batches were charged that are not measured yet */
@@ -231,6 +233,8 @@ struct plan meter_plan(struct lane *lane, uint64_t kernel, bool due, bool gap, u
 /* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: it cannot be measured. */
 bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,
                 const struct plan *plan, uint64_t now);
+/* Lets no launch into the stream begin before a moment; false: that cannot be had, and all is as it was. */
+bool meter_gate(struct meter *meter, struct lane *lane, uint64_t opening, uint64_t now);
 /* Records the end of the lane's open batch. */
 void meter_close(struct meter *meter, struct lane *lane, uint64_t now);
 /* The stream ran dry at an unknown moment: the batch goes unmeasured. */

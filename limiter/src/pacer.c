@@ -114,11 +114,17 @@ static struct pacer_verdict wait_in_slot(uint64_t now, uint64_t drained, uint64_
     return wait_until(again ? half_way(now, drained) : otherwise);
 }
 
+/* How far into its frame a moment is, counted from the slot's start. */
+static uint64_t position_of(const struct pacer_rule *rule, uint64_t now)
+{
+    return (now % rule->frame + rule->frame - rule->offset) % rule->frame;
+}
+
 static struct pacer_verdict decide_slot(const struct pacer_state *state, const struct pacer_rule *rule,
                                         uint64_t now, uint64_t estimate)
 {
     uint64_t early = sooner(state->early, PACER_EDGE);
-    uint64_t position = (now % rule->frame + rule->frame - rule->offset) % rule->frame;
+    uint64_t position = position_of(rule, now);
     bool before = rule->frame - position <= early;
     uint64_t start = before ? now + (rule->frame - position) : now - position;
     uint64_t next = start + rule->frame - early, end = start + rule->length;
@@ -148,6 +154,20 @@ struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct 
     if (rule->limit < WEIR_FULL_CORES)
         return decide_quota(state, now);
     return pass(PACER_FREE_TICKET, now + PACER_TICKET_LIFE);
+}
+
+uint64_t pacer_opening(const struct pacer_rule *rule, uint64_t now)
+{
+    return now + rule->frame - position_of(rule, now);
+}
+
+struct pacer_verdict pacer_ahead(const struct pacer_state *state, const struct pacer_rule *rule, uint64_t opening,
+                                 uint64_t estimate)
+{
+    uint64_t queued = minus(sooner(state->drain, opening + PACER_DEBT_CAP), opening);
+    if (rule->gate_until > opening || queued + estimate > sooner(rule->length / 2, PACER_QUEUED))
+        return wait_until(opening);
+    return decide_slot(state, rule, opening, estimate);
 }
 
 uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uint64_t now)

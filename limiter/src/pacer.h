@@ -44,6 +44,8 @@
 /* A launch that would reach into a slot's last so many ns goes no further ahead of the GPU than this, nor one into a
  * slot that is full as estimated: what has been launched cannot be called back when what is before it takes longer. */
 #define PACER_AHEAD (2 * WEIR_MS)
+/* Work that may be queued for a slot before it opens, or half of the slot where that is less. */
+#define PACER_QUEUED (20 * WEIR_MS)
 
 /* What the control page asks of launches at one moment. */
 struct pacer_rule {
@@ -76,6 +78,12 @@ bool pacer_binds(const struct pacer_rule *rule);
 
 struct pacer_verdict pacer_decide(const struct pacer_state *state, const struct pacer_rule *rule,
                                   uint64_t now, uint64_t estimate);
+
+/* When the next slot begins; only where the rule has one. */
+uint64_t pacer_opening(const struct pacer_rule *rule, uint64_t now);
+/* May the launch be queued now behind a gate that opens then? */
+struct pacer_verdict pacer_ahead(const struct pacer_state *state, const struct pacer_rule *rule, uint64_t opening,
+                                 uint64_t estimate);
 
 /* The balance after `used` ns of GPU time (negative: given back) at `limit` basis points. */
 uint64_t pacer_balance_after(uint64_t balance, int64_t used, uint32_t limit, uint64_t now);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "gate.h"
 #include "glibc.h"
 #include "meter.h"
 #include "turn.h"
@@ -26,6 +27,7 @@ static _Atomic uint64_t gap_ticks; /* PACING_GAP in ticks; set last; 0: not set 
 
 static void start_afresh(void)
 {
+    gate_forget_all();
     for (int i = 0; i < WEIR_MAX_DEVICES; i++)
         if (meters[i].stats)
             memset(&meters[i], 0, sizeof meters[i]);
@@ -291,6 +293,7 @@ void pacing_forget_stream(CUstream stream)
 
 void weir_pacing_forget_context(CUcontext context, bool alive)
 {
+    gate_forget_context(context);
     for (int i = 0; i < WEIR_MAX_DEVICES; i++)
         if (meters[i].stats && meter_await(&meters[i], WEIR_S)) {
             meter_forget(&meters[i], context, alive, weir_now());

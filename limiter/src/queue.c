@@ -87,6 +87,11 @@ static bool advance(struct queue *queue, struct queue_place *place, const struct
     return !place->leaves;
 }
 
+bool queue_is_quiet(_Atomic uint64_t *word, uint64_t now)
+{
+    return unpack(atomic_load_explicit(word, memory_order_relaxed), now).length <= 1;
+}
+
 bool queue_serves(_Atomic uint64_t *word, struct queue_place *place, const struct queue_wish *wish, uint64_t now)
 {
     uint64_t old = atomic_load_explicit(word, memory_order_relaxed);

@@ -38,6 +38,9 @@ struct queue_wish {
     uint64_t until; /* when others need wait for it no longer */
 };
 
+/* Whether no more than one process is in the queue. */
+bool queue_is_quiet(_Atomic uint64_t *word, uint64_t now);
+
 /* Whether the process is served; it is in the queue afterwards in any case. */
 bool queue_serves(_Atomic uint64_t *word, struct queue_place *place, const struct queue_wish *wish, uint64_t now);
 

@@ -197,14 +197,18 @@ static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
     }
 }
 
-/* What the lane's stream still has to do: nothing of it can be over before the GPU has come to it. */
+/*
+ * In how long the lane's stream has done what it has to do: nothing of it can be over before the GPU has come to it, or
+ * before its slot begins.
+ */
 static int64_t lane_left(const struct lane *lane, uint64_t now)
 {
     int64_t open = lane->open ? lane->granted : 0;
     if (!lane->oldest)
-        return open;
+        return open + (open ? most((int64_t)(lane->open->gate - now), 0) : 0);
     int64_t began = most((int64_t)lane->oldest->opened, lane->end_ns + lane->timeline->shift);
-    int64_t runs = least(most((int64_t)now - began, 0), most(lane->oldest->charged - STILL, 0));
+    began = most(began, (int64_t)lane->oldest->gate);
+    int64_t runs = least((int64_t)now - began, most(lane->oldest->charged - STILL, 0));
     return open + lane->queued - runs;
 }
 

@@ -20,6 +20,19 @@ static bool probing(const struct launch *launch, uint64_t now)
            now < pending + TURN_PROBE;
 }
 
+static struct pacer_state state_of(const struct launch *launch, uint64_t rest_until, uint64_t now)
+{
+    struct weir_stats_device *stats = launch->meter->stats;
+    uint64_t drain = atomic_load_explicit(&stats->drain, memory_order_relaxed);
+    return (struct pacer_state){
+        .balance = atomic_load_explicit(&stats->balance, memory_order_relaxed),
+        .drain = drain,
+        .rest_until = rest_until,
+        .early = atomic_load_explicit(&launch->meter->late, memory_order_relaxed),
+        .shared = drain > now && drain > atomic_load_explicit(&launch->meter->drain, memory_order_relaxed),
+    };
+}
+
 static struct pacer_verdict decide(const struct launch *launch, struct pacer_rule *rule, uint64_t rest_until,
                                    uint64_t now)
 {
@@ -28,14 +41,7 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
     *rule = pacer_rule(&control, now);
     struct weir_stats_device *stats = launch->meter->stats;
     pacer_follow_limit(&stats->balance, &stats->balance_limit, rule->limit, now);
-    uint64_t drain = atomic_load_explicit(&stats->drain, memory_order_relaxed);
-    struct pacer_state state = {
-        .balance = atomic_load_explicit(&stats->balance, memory_order_relaxed),
-        .drain = drain,
-        .rest_until = rest_until,
-        .early = atomic_load_explicit(&launch->meter->late, memory_order_relaxed),
-        .shared = drain > now && drain > atomic_load_explicit(&launch->meter->drain, memory_order_relaxed),
-    };
+    struct pacer_state state = state_of(launch, rest_until, now);
     struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate, now));
     if (verdict.pass && pacer_binds(rule) && probing(launch, now))
         return (struct pacer_verdict){.wait_until = now + TURN_POLL};
@@ -130,6 +136,30 @@ static void settle(struct meter *meter, uint64_t now)
     meter_release(meter);
 }
 
+/*
+ * Where this slot has no more room, the launch may pass into its stream behind a gate that opens with the next one, so
+ * that the host need not stand still until then. Not among siblings, whose turns hang on what is in flight.
+ */
+static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rule, struct pacer_verdict *verdict,
+                       uint64_t now)
+{
+    struct meter *meter = launch->meter;
+    uint64_t estimate = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
+    if (!rule->frame || !estimate || verdict->wait_until + PACER_EDGE < pacer_opening(rule, now))
+        return false;
+    struct pacer_state state = state_of(launch, 0, now);
+    struct pacer_verdict ahead = pacer_ahead(&state, rule, pacer_opening(rule, now), estimate);
+    if (!ahead.pass || state.shared || !meter_try(meter))
+        return false;
+    struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
+    bool gated = lane && queue_is_quiet(&meter->stats->queue, now) &&
+                 meter_gate(meter, lane, ahead.expires - rule->length, now);
+    meter_release(meter);
+    if (gated)
+        *verdict = ahead;
+    return gated;
+}
+
 struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
 {
     struct meter *meter = launch->meter;
@@ -142,6 +172,9 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
     }
     for (;;) {
         uint64_t until = in_order(meter, rule, now) ? siblings_until(launch, &verdict, &patience, now) : 0;
+        bool ahead = !verdict.pass && !until && goes_ahead(launch, rule, &verdict, now);
+        if (ahead)
+            atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
         if (verdict.pass && !until)
             break;
         if (!throttled) {

@@ -30,6 +30,7 @@
     X(gate_at) X(gate_for)                /* a gate that closes at run time */                               \
     X(slot_at)                            /* when the slot begins to be published */                         \
     X(late_us)                            /* by which every sleep wakes up late */                           \
+    X(no_gates)                           /* the driver has none */                                          \
     X(load_us)                            /* host time that the first launch of a function takes */          \
     X(second_us)                          /* a second kind of kernel, in turn with the first; 0: none */     \
     X(second_grid)                        /* … that is the same function with so many blocks; 0: another */  \

@@ -1,0 +1,190 @@
+/*
+ * See gate.h. Each context has a page of its own, for a page registered with the driver belongs to the context and
+ * goes with it. Pages are shared mappings that no fork child has: what the driver has pinned must not be copied. They
+ * are never unmapped, so the thread may write to all of them at any time.
+ *
+ * Two moments tell the thread what to do, `soonest` (0: nothing) and `latest`. Who closes a gate moves the latter
+ * first, and the thread looks at it last, so that no gate is forgotten whatever they do at once.
+ */
+#define _GNU_SOURCE
+#include "gate.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "internal.h"
+#include "real.h"
+#include "streams.h"
+
+#define GATES 8
+
+static struct gate {
+    CUcontext _Atomic context; /* NULL: free */
+    _Atomic uint64_t *_Atomic word; /* the start of its page; NULL: never used yet */
+    CUdeviceptr address;
+} gates[GATES];
+
+static _Atomic uint64_t soonest, latest, wakes_early;
+static _Atomic uint32_t rings; /* the thread looks again */
+static _Atomic bool failed;    /* this driver, or this process, can have no gates */
+static bool runs;              /* the thread does */
+static pthread_mutex_t setting_up = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the thread ---- */
+
+static void wait_for_ring(uint32_t seen, uint64_t until)
+{
+    struct timespec time = {(time_t)(until / WEIR_S), (long)(until % WEIR_S)};
+    syscall(SYS_futex, &rings, FUTEX_WAIT_BITSET_PRIVATE, seen, until ? &time : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void open_until(uint64_t moment)
+{
+    for (int i = 0; i < GATES; i++) {
+        _Atomic uint64_t *word = atomic_load_explicit(&gates[i].word, memory_order_acquire);
+        if (word)
+            atomic_store_explicit(word, moment, memory_order_release);
+    }
+}
+
+/* The next gate is to be opened then, unless one is to be sooner. */
+static void open_at(uint64_t moment)
+{
+    uint64_t set = atomic_load(&soonest);
+    while (!set || moment < set)
+        if (atomic_compare_exchange_weak(&soonest, &set, moment)) {
+            atomic_fetch_add(&rings, 1);
+            syscall(SYS_futex, &rings, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+            return;
+        }
+}
+
+static void *open_gates(void *nothing)
+{
+    prctl(PR_SET_NAME, "weir-gates");
+    for (;;) {
+        uint32_t seen = atomic_load(&rings);
+        uint64_t next = atomic_load(&soonest), early = atomic_load_explicit(&wakes_early, memory_order_relaxed);
+        uint64_t now = weir_now();
+        if (!next || next > now + early) {
+            wait_for_ring(seen, next ? next - early : 0);
+            continue;
+        }
+        uint64_t open = later(next, now);
+        open_until(open);
+        atomic_store(&soonest, 0);
+        uint64_t last = atomic_load(&latest);
+        if (last > open)
+            open_at(last);
+    }
+    return nothing;
+}
+
+/* The program has threads, for the driver has: but not always in the libc that this library was linked against. */
+static bool start_thread(void)
+{
+    __typeof__(&pthread_create) create = (__typeof__(&pthread_create))weir_linker.dlsym(RTLD_DEFAULT, "pthread_create");
+    pthread_attr_t attributes;
+    pthread_t thread;
+    if (!create || pthread_attr_init(&attributes))
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    bool started = !create(&thread, &attributes, open_gates, NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+/* ---- closing ---- */
+
+static struct gate *gate_of(CUcontext context)
+{
+    for (int i = 0; i < GATES; i++)
+        if (atomic_load_explicit(&gates[i].context, memory_order_acquire) == context)
+            return &gates[i];
+    return NULL;
+}
+
+static bool prepare_page(struct gate *gate, size_t size)
+{
+    if (atomic_load(&gate->word))
+        return true;
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || madvise(page, size, MADV_DONTFORK))
+        return false;
+    atomic_store(&gate->word, page);
+    return true;
+}
+
+static bool register_page(struct gate *gate, CUcontext context, size_t size)
+{
+    void *page = (void *)atomic_load(&gate->word);
+    bool entered = context_enter(context);
+    bool known = WEIR_ASK(cuMemHostRegister_v2, page, size, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS &&
+                 WEIR_ASK(cuMemHostGetDevicePointer_v2, &gate->address, page, 0) == CUDA_SUCCESS;
+    if (entered)
+        context_leave();
+    return known;
+}
+
+/* The context's gate, made at its first use. Signals are blocked meanwhile, so the thread begins with all blocked. */
+static struct gate *make_gate(CUcontext context)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    sigset_t before;
+    weir_lock(&setting_up, &before);
+    struct gate *gate = gate_of(context), *made = gate ? gate : gate_of(NULL);
+    if (!gate && made) {
+        runs = runs || start_thread();
+        if (runs && prepare_page(made, size) && register_page(made, context, size))
+            atomic_store_explicit(&made->context, context, memory_order_release);
+        else
+            atomic_store(&failed, true);
+    }
+    weir_unlock(&setting_up, &before);
+    return atomic_load(&failed) ? NULL : made;
+}
+
+bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t early)
+{
+    if (!context || atomic_load_explicit(&failed, memory_order_relaxed) ||
+        !weir_has_real(WEIR_ID_cuStreamWaitValue64_v2) || !weir_has_real(WEIR_ID_cuMemHostRegister_v2))
+        return false;
+    struct gate *gate = gate_of(context);
+    if (!gate && !(gate = make_gate(context)))
+        return false;
+    atomic_store_explicit(&wakes_early, early, memory_order_relaxed);
+    uint64_t last = atomic_load(&latest);
+    while (last < opening && !atomic_compare_exchange_weak(&latest, &last, opening))
+        ;
+    open_at(opening);
+    bool closed = WEIR_ASK(cuStreamWaitValue64_v2, stream, gate->address, opening, CU_STREAM_WAIT_VALUE_GEQ) ==
+                  CUDA_SUCCESS;
+    if (!closed)
+        atomic_store(&failed, true);
+    return closed;
+}
+
+void gate_forget_context(CUcontext context)
+{
+    struct gate *gate = context ? gate_of(context) : NULL;
+    if (gate)
+        atomic_store_explicit(&gate->context, NULL, memory_order_release);
+}
+
+void gate_forget_all(void)
+{
+    for (int i = 0; i < GATES; i++) {
+        atomic_store(&gates[i].context, NULL);
+        atomic_store(&gates[i].word, NULL);
+    }
+    atomic_store(&soonest, 0);
+    atomic_store(&latest, 0);
+    atomic_store(&failed, false);
+    runs = false;
+    pthread_mutex_init(&setting_up, NULL);
+}
