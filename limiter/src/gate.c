@@ -75,11 +75,12 @@ static void *open_gates(void *nothing)
             wait_for_ring(seen, next ? next - early : 0);
             continue;
         }
-        uint64_t open = later(next, now);
-        open_until(open);
+        while ((now = weir_now()) < next)
+            ; /* no longer than wake-ups are late: what was behind the gate then tells the GPU's clock from ours */
+        open_until(now);
         atomic_store(&soonest, 0);
         uint64_t last = atomic_load(&latest);
-        if (last > open)
+        if (last > now)
             open_at(last);
     }
     return nothing;

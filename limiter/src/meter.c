@@ -206,6 +206,7 @@ bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const st
         return false;
     }
     lane->granted += (int64_t)grant;
+    lane->behind += (int64_t)grant;
     atomic_fetch_add_explicit(&lane->ticket, grant, memory_order_relaxed);
     return true;
 }
@@ -260,6 +261,7 @@ bool meter_gate(struct meter *meter, struct lane *lane, uint64_t opening, uint64
     if (lane->open || !gate_close(lane->timeline->context, lane->stream, opening, early))
         return false;
     lane->gate = opening;
+    lane->behind = 0;
     return true;
 }
 

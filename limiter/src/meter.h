@@ -76,6 +76,7 @@ struct lane {
     struct timeline *timeline;
     struct batch *open, *oldest, *newest;
     uint64_t gate;        /* when the last gate in its stream opens; 0: there was none */
+    int64_t behind;       /* charged since it was closed */
     uint32_t limit;       /* of its last batch, basis points */
     int64_t granted;      /* put into the ticket since the batch was opened */
     int64_t queued;       /* what its closed batches were charged that are not measured yet */

@@ -55,7 +55,8 @@ static unsigned before(const struct queue *queue, unsigned number)
 
 static void join(struct queue *queue, struct queue_place *place)
 {
-    *place = (struct queue_place){.number = ((queue->served + queue->length) & (NUMBERS - 1)) + 1};
+    unsigned number = (queue->served + queue->length) & (NUMBERS - 1);
+    *place = (struct queue_place){.number = number + 1, .company = place->company};
     queue->length++;
 }
 
@@ -73,6 +74,8 @@ static bool advance(struct queue *queue, struct queue_place *place, const struct
 {
     if (before(queue, place->number) >= queue->length)
         join(queue, place);
+    if (queue->length > 1)
+        place->company = now;
     if (before(queue, place->number) == 0)
         consider_leaving(queue, place, wish, now);
     bool gone = place->leaves && (wish->drain <= now || now >= place->leaves);
@@ -85,11 +88,6 @@ static bool advance(struct queue *queue, struct queue_place *place, const struct
         return false;
     wait_for_served(queue, place->leaves ? wish->drain + QUEUE_GRACE : wish->until, now);
     return !place->leaves;
-}
-
-bool queue_is_quiet(_Atomic uint64_t *word, uint64_t now)
-{
-    return unpack(atomic_load_explicit(word, memory_order_relaxed), now).length <= 1;
 }
 
 bool queue_serves(_Atomic uint64_t *word, struct queue_place *place, const struct queue_wish *wish, uint64_t now)

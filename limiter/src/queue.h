@@ -28,6 +28,7 @@ struct queue_place {
     unsigned number; /* and one */
     bool used;       /* it has launched since it was served, … */
     uint64_t began;  /* … from then on */
+    uint64_t company; /* when another was last in the queue too */
     uint64_t leaves; /* it launches no more; others follow when its work is complete, or then; 0: not yet */
 };
 
@@ -37,9 +38,6 @@ struct queue_wish {
     uint64_t drain; /* when what it has launched already is complete */
     uint64_t until; /* when others need wait for it no longer */
 };
-
-/* Whether no more than one process is in the queue. */
-bool queue_is_quiet(_Atomic uint64_t *word, uint64_t now);
 
 /* Whether the process is served; it is in the queue afterwards in any case. */
 bool queue_serves(_Atomic uint64_t *word, struct queue_place *place, const struct queue_wish *wish, uint64_t now);

@@ -57,6 +57,7 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
     uint64_t ticket = atomic_exchange_explicit(&lane->ticket, TICKET_ZERO, memory_order_relaxed);
     int64_t launches = (int64_t)ticket >> TICKET_BITS;
     batch->charged = lane->granted - ticket_left(ticket);
+    lane->behind -= ticket_left(ticket);
     batch->launches = launches > 0 ? (uint32_t)launches : 0;
     atomic_fetch_add_explicit(&meter->stats->launches, batch->launches, memory_order_relaxed);
     meter_charge(meter, -ticket_left(ticket), batch->terms.limit, now);
@@ -141,7 +142,7 @@ static int64_t newly_covered(struct meter *meter, const struct timeline *timelin
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
-    if (batch->start && !timeline_consume(lane->timeline, batch->start, batch->opened, &start))
+    if (batch->start && !timeline_consume(lane->timeline, batch->start, later(batch->opened, batch->gate), &start))
         return false;
     batch->start = NULL;
     if (!timeline_consume(lane->timeline, batch->end, 0, &end))
@@ -203,13 +204,15 @@ static void lane_collect(struct meter *meter, struct lane *lane, uint64_t now)
  */
 static int64_t lane_left(const struct lane *lane, uint64_t now)
 {
-    int64_t open = lane->open ? lane->granted : 0;
-    if (!lane->oldest)
-        return open + (open ? most((int64_t)(lane->open->gate - now), 0) : 0);
-    int64_t began = most((int64_t)lane->oldest->opened, lane->end_ns + lane->timeline->shift);
-    began = most(began, (int64_t)lane->oldest->gate);
-    int64_t runs = least((int64_t)now - began, most(lane->oldest->charged - STILL, 0));
-    return open + lane->queued - runs;
+    int64_t left = lane->queued + (lane->open ? lane->granted : 0);
+    if (lane->oldest) {
+        int64_t began = most((int64_t)lane->oldest->opened, lane->end_ns + lane->timeline->shift);
+        began = most(began, (int64_t)lane->oldest->gate);
+        left -= least(most((int64_t)now - began, 0), most(lane->oldest->charged - STILL, 0));
+    }
+    if (lane->gate <= now)
+        return left;
+    return most(left - lane->behind, (int64_t)(lane->gate - now)) + lane->behind;
 }
 
 /*

@@ -10,6 +10,7 @@
 #define TURN_WORTH (50 * WEIR_US) /* less of a sibling's work is not waited for … */
 #define TURN_AFTER (50 * WEIR_US) /* … and this much longer, for his word on it is best just after */
 #define TURN_SPARE (30 * WEIR_MS) /* outside of slots, siblings of a slice with so much budget left need no order */
+#define TURN_ALONE (200 * WEIR_MS) /* without siblings in the queue for so long, a process queues work for the next slot */
 #define TURN_POLL (200 * WEIR_US) /* how often what shows in no word is looked for */
 
 /* Under a limit a function's second launch waits a while until the first has shown how long it takes. */
@@ -152,7 +153,7 @@ static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rul
     if (!ahead.pass || state.shared || !meter_try(meter))
         return false;
     struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
-    bool gated = lane && queue_is_quiet(&meter->stats->queue, now) &&
+    bool gated = lane && now - meter->place.company > TURN_ALONE &&
                  meter_gate(meter, lane, ahead.expires - rule->length, now);
     meter_release(meter);
     if (gated)

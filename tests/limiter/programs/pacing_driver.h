@@ -63,7 +63,7 @@ static CUresult fake_elapsed(float *ms, CUevent start, CUevent end)
 /* Of the real one's thread, which wakes up late as all do, and of the card, which sees the word some 8 us later. */
 bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t early)
 {
-    uint64_t opens = opening - early + (uint64_t)(me->set.late_us * 1e3);
+    uint64_t opens = later(opening, opening - early + (uint64_t)(me->set.late_us * 1e3));
     (void)context;
     if (me->set.no_gates > 0)
         return false;
