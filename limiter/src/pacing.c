@@ -96,6 +96,7 @@ static void catch_up(struct launch *launch, uint64_t now)
         meter_collect(meter, now);
     struct lane *lane = launch->gap ? lane_find(meter, launch->key) : NULL;
     if (lane && !lane->open) {
+        lane->gapped = lane->gapped && !stream_busy(launch->stream); /* it has work for longer than the gap */
         launch->single = lane->gapped;
     } else if (lane && !lane->open->blind && stream_idle(launch->stream)) {
         meter_abandon(meter, lane, now);

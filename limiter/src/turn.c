@@ -139,10 +139,11 @@ static void settle(struct meter *meter, uint64_t now)
 
 /*
  * Where this slot has no more room, the launch may pass into its stream behind a gate that opens with the next one, so
- * that the host need not stand still until then. Not among siblings, whose turns hang on what is in flight.
+ * that the host need not stand still until then; its first one there once what this slot holds is `settled`, for that
+ * may make room. Not among siblings, whose turns hang on what is in flight.
  */
 static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rule, struct pacer_verdict *verdict,
-                       uint64_t now)
+                       bool settled, uint64_t now)
 {
     struct meter *meter = launch->meter;
     uint64_t estimate = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
@@ -153,12 +154,15 @@ static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rul
     if (!ahead.pass || state.shared || !meter_try(meter))
         return false;
     struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
-    bool gated = lane && now - meter->place.company > TURN_ALONE &&
-                 meter_gate(meter, lane, ahead.expires - rule->length, now);
+    uint64_t opening = ahead.expires - rule->length;
+    bool gated = lane && (settled || lane->gate == opening) && now - meter->place.company > TURN_ALONE &&
+                 meter_gate(meter, lane, opening, now);
     meter_release(meter);
-    if (gated)
-        *verdict = ahead;
-    return gated;
+    if (!gated)
+        return false;
+    atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
+    *verdict = ahead;
+    return true;
 }
 
 struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
@@ -167,16 +171,13 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
     uint64_t began = now, rest_until = 0, patience = 0;
     bool throttled = false;
     struct pacer_verdict verdict = decide(launch, rule, 0, now);
-    if (!verdict.pass) {
+    if (!verdict.pass && !goes_ahead(launch, rule, &verdict, false, now)) {
         settle(meter, now);
         verdict = decide(launch, rule, 0, now);
     }
     for (;;) {
         uint64_t until = in_order(meter, rule, now) ? siblings_until(launch, &verdict, &patience, now) : 0;
-        bool ahead = !verdict.pass && !until && goes_ahead(launch, rule, &verdict, now);
-        if (ahead)
-            atomic_store_explicit(&meter->stats->waiting, now, memory_order_relaxed);
-        if (verdict.pass && !until)
+        if (!until && (verdict.pass || goes_ahead(launch, rule, &verdict, true, now)))
             break;
         if (!throttled) {
             throttled = true;
