@@ -1,7 +1,8 @@
 /*
  * See gate.h. Each context has a page of its own, for a page registered with the driver belongs to the context and
  * goes with it. Pages are shared mappings that no fork child has: what the driver has pinned must not be copied. They
- * are never unmapped, so the thread may write to all of them at any time.
+ * are never unmapped, so the thread may write to any at any time, and words only grow, so that what was opened for good
+ * stays open.
  *
  * Two moments tell the thread what to do, `soonest` (0: nothing) and `latest`. Who closes a gate moves the latter
  * first, and the thread looks at it last, so that no gate is forgotten whatever they do at once.
@@ -22,10 +23,11 @@
 #include "streams.h"
 
 #define GATES 8
+#define FOR_GOOD (INT64_MAX / 2) /* the driver compares as if moments turned over */
 
 static struct gate {
     CUcontext _Atomic context; /* NULL: free */
-    _Atomic uint64_t *_Atomic word; /* the start of its page; NULL: never used yet */
+    _Atomic uint64_t *_Atomic word; /* the start of its page; NULL: none */
     CUdeviceptr address;
 } gates[GATES];
 
@@ -43,12 +45,19 @@ static void wait_for_ring(uint32_t seen, uint64_t until)
     syscall(SYS_futex, &rings, FUTEX_WAIT_BITSET_PRIVATE, seen, until ? &time : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-static void open_until(uint64_t moment)
+static void open_until(_Atomic uint64_t *word, uint64_t moment)
+{
+    uint64_t open = atomic_load(word);
+    while (open < moment && !atomic_compare_exchange_weak(word, &open, moment))
+        ;
+}
+
+static void open_all_until(uint64_t moment)
 {
     for (int i = 0; i < GATES; i++) {
-        _Atomic uint64_t *word = atomic_load_explicit(&gates[i].word, memory_order_acquire);
+        _Atomic uint64_t *word = atomic_load(&gates[i].word);
         if (word)
-            atomic_store_explicit(word, moment, memory_order_release);
+            open_until(word, moment);
     }
 }
 
@@ -77,7 +86,7 @@ static void *open_gates(void *nothing)
         }
         while ((now = weir_now()) < next)
             ; /* no longer than wake-ups are late: what was behind the gate then tells the GPU's clock from ours */
-        open_until(now);
+        open_all_until(now);
         atomic_store(&soonest, 0);
         uint64_t last = atomic_load(&latest);
         if (last > now)
@@ -112,8 +121,6 @@ static struct gate *gate_of(CUcontext context)
 
 static bool prepare_page(struct gate *gate, size_t size)
 {
-    if (atomic_load(&gate->word))
-        return true;
     void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || madvise(page, size, MADV_DONTFORK))
         return false;
@@ -173,8 +180,11 @@ bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t e
 void gate_forget_context(CUcontext context)
 {
     struct gate *gate = context ? gate_of(context) : NULL;
-    if (gate)
-        atomic_store_explicit(&gate->context, NULL, memory_order_release);
+    if (!gate)
+        return;
+    open_until(atomic_load(&gate->word), FOR_GOOD);
+    atomic_store(&gate->word, NULL);
+    atomic_store_explicit(&gate->context, NULL, memory_order_release);
 }
 
 void gate_forget_all(void)

@@ -25,7 +25,7 @@
  */
 bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t early);
 
-/* To be called when a context has been destroyed or reset: the driver knows the word no more. */
+/* To be called before a context is destroyed or reset: its gates open for good, and it may have others if it stays. */
 void gate_forget_context(CUcontext context);
 /* In a fork child, which has neither the thread nor a context. */
 void gate_forget_all(void);

@@ -2,9 +2,8 @@
  * See pacing.h. One meter per device of the slice, in memory that costs nothing until it is touched.
  *
  * No lock is ever held while a launch waits or while the driver launches, and none is waited for: who does
- * not get the meter takes his launch from the ticket all the same and lets the holder settle it. A launch
- * into a stream that captures is no work yet, so it is neither paced nor measured; the launch of the graph
- * is.
+ * not get the meter takes his launch from the ticket all the same and lets the holder settle it. A launch into a
+ * stream that captures is no work yet, so it is neither paced nor measured; the launch of the graph is.
  */
 #include "pacing.h"
 
@@ -13,7 +12,6 @@
 
 #include "gate.h"
 #include "glibc.h"
-#include "meter.h"
 #include "turn.h"
 
 #define PACING_GAP (50 * WEIR_US)      /* a host that launches more seldom may leave the GPU idle meanwhile */
@@ -95,9 +93,8 @@ static void catch_up(struct launch *launch, uint64_t now)
     if (now - meter->collected > PACING_COLLECT)
         meter_collect(meter, now);
     struct lane *lane = launch->gap ? lane_find(meter, launch->key) : NULL;
-    if (lane && !lane->open) {
-        lane->gapped = lane->gapped && !stream_busy(launch->stream); /* it has work for longer than the gap */
-        launch->single = lane->gapped;
+    if (lane && !lane->open) { /* a stream that is busy has work for longer than the gap */
+        launch->single = lane->gapped = lane->gapped && !stream_busy(launch->stream);
     } else if (lane && !lane->open->blind && stream_idle(launch->stream)) {
         meter_abandon(meter, lane, now);
         launch->single = lane->gapped = true;

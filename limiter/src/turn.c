@@ -10,7 +10,7 @@
 #define TURN_WORTH (50 * WEIR_US) /* less of a sibling's work is not waited for … */
 #define TURN_AFTER (50 * WEIR_US) /* … and this much longer, for his word on it is best just after */
 #define TURN_SPARE (30 * WEIR_MS) /* outside of slots, siblings of a slice with so much budget left need no order */
-#define TURN_ALONE (200 * WEIR_MS) /* without siblings in the queue for so long, a process queues work for the next slot */
+#define TURN_ALONE (200 * WEIR_MS) /* without siblings for so long, a process queues work for the next slot */
 #define TURN_POLL (200 * WEIR_US) /* how often what shows in no word is looked for */
 
 /* Under a limit a function's second launch waits a while until the first has shown how long it takes. */

@@ -104,6 +104,32 @@ class TestShares:
         stays.communicate()
 
 
+class TestGates:
+    """What is launched while a slot is closed waits in its stream, not in the call."""
+
+    @pytest.mark.parametrize("then", ["sync", "reset", "exit"])
+    def test_the_call_returns_and_the_kernel_begins_with_the_slot(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes, then: str
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=5000))
+        program = machine.start(slice_, then, name="gated")
+        assert program.stdout
+        assert program.stdout.readline() == "ready\n"
+        frame, opening = 20_000 * MS, time.monotonic_ns() + 3_000 * MS
+        slot = {"slot_frame": frame, "slot_offset": opening % frame, "slot_length": frame // 4}
+        slice_.update(slot_deadline=opening + frame, **slot)
+        output, errors = program.communicate("x", timeout=30)
+        over = time.monotonic_ns()
+        assert program.returncode == 0, errors
+        returned, complete, ended = map(int, output.split())
+        assert returned < opening
+        assert not complete
+        if then == "sync":
+            assert opening <= ended < opening + frame // 4
+        else:  # a context's end opens its gates, and a process's closes its streams
+            assert over < opening
+
+
 class TestChangesAtRunTime:
     def test_a_gate_stops_launches_and_its_deadline_lets_them_go_on(
         self, machine: Machine, make_slice: MakeSlice, card: bytes
