@@ -5,13 +5,9 @@
  *                                array. Prints for each the result, and the bytes more by NVML and by the slice's own
  *                                figure; then, with all of them destroyed, what is left of both
  *   array_shapes random SEED N   N random shapes, a few alive at a time; after each both figures must be the same
- *   array_shapes wide SEED N     the same with arrays that take more than half a page each
- *   array_shapes disturb         says ready; takes and frees a page as fast as it can, until stdin is closed
  *
  * What it does not do: judge the bytes; the test does.
  */
-#include <poll.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "shown.h"
@@ -108,21 +104,13 @@ static CUDA_ARRAY3D_DESCRIPTOR random_shape(void)
     return shape;
 }
 
-static CUDA_ARRAY3D_DESCRIPTOR wide_shape(void)
-{
-    return (CUDA_ARRAY3D_DESCRIPTOR){.Width = 260 + (size_t)rand() % 252,
-                                     .Height = 129 + (size_t)rand() % 128,
-                                     .Format = CU_AD_FORMAT_FLOAT,
-                                     .NumChannels = 4};
-}
-
-static void at_random(unsigned seed, int steps, bool wide)
+static void at_random(unsigned seed, int steps)
 {
     int refused = 0;
     srand(seed);
     for (int step = 0; step < steps; step++) {
-        CUDA_ARRAY3D_DESCRIPTOR shape = wide ? wide_shape() : random_shape();
-        unsigned levels = wide || rand() % 3 ? 0 : 1 + (unsigned)rand() % 12;
+        CUDA_ARRAY3D_DESCRIPTOR shape = random_shape();
+        unsigned levels = rand() % 3 ? 0 : 1 + (unsigned)rand() % 12;
         CUresult result = make(&shape, levels);
         REQUIRE(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY);
         refused += result != CUDA_SUCCESS;
@@ -141,26 +129,13 @@ static void at_random(unsigned seed, int steps, bool wide)
     printf("%d\n", refused);
 }
 
-static void disturb(void)
-{
-    struct pollfd closed = {.fd = STDIN_FILENO, .events = POLLIN};
-    CUdeviceptr page;
-    puts("ready");
-    fflush(stdout);
-    do
-        REQUIRE(!GPU(cuMemAlloc_v2)(&page, 2 << 20) && !GPU(cuMemFree_v2)(page));
-    while (!poll(&closed, 1, 0));
-}
-
 int main(int argc, char **argv)
 {
     REQUIRE(argc > 1 && !nvmlInit_v2());
     gpu_open();
-    if (!strcmp(argv[1], "disturb"))
-        disturb();
-    else if (!strcmp(argv[1], "do"))
+    if (!strcmp(argv[1], "do"))
         as_told(argc - 2, argv + 2);
     else
-        at_random((unsigned)atoi(argv[2]), atoi(argv[3]), !strcmp(argv[1], "wide"));
+        at_random((unsigned)atoi(argv[2]), atoi(argv[3]));
     return 0;
 }
