@@ -21,6 +21,7 @@ import click
 
 from simgpu.machines import simulate
 from weir.errors import UsageError, WeirError
+from weir.options import Whole
 
 
 class FaultError(WeirError):
@@ -78,31 +79,31 @@ def cli(machine: str | None) -> None:
 
 @cli.command("fail")
 @click.argument("function")
-@click.argument("result", type=int)
-@click.option("--calls", type=int, default=1, show_default=True, help="How many calls fail.")
-@click.option("--pid", type=int, default=0, help="Only in this process.")
+@click.argument("result", type=Whole(0, 2**31 - 1))
+@click.option("--calls", type=Whole(1, 2**31 - 1), default=1, show_default=True, help="How many calls fail.")
+@click.option("--pid", type=Whole(0, 2**31 - 1), default=0, help="Only in this process.")
 def _fail(function: str, result: int, calls: int, pid: int) -> None:
     """Let the next calls of FUNCTION return RESULT."""
     fail_calls(function, result, calls, pid)
 
 
 @cli.command("lose")
-@click.argument("device", type=int)
+@click.argument("device", type=Whole(0, 1023))
 def _lose(device: int) -> None:
     """Let DEVICE fall off the bus."""
     lose_device(device)
 
 
 @cli.command("restore")
-@click.argument("device", type=int)
+@click.argument("device", type=Whole(0, 1023))
 def _restore(device: int) -> None:
     """Bring DEVICE back."""
     restore_device(device)
 
 
 @cli.command("xid")
-@click.argument("device", type=int)
-@click.argument("number", type=int)
+@click.argument("device", type=Whole(0, 1023))
+@click.argument("number", type=Whole(0, 2**31 - 1))
 def _xid(device: int, number: int) -> None:
     """Raise XID NUMBER on DEVICE."""
     raise_xid(device, number)

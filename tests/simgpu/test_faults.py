@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -155,3 +156,18 @@ def test_a_fault_that_cannot_be_is_refused(h200: Any, arguments: tuple[str, ...]
     assert result.returncode != 0
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("lose", "-1"), ("lose", "9" * 20), ("xid", "0", "x"), ("fail", "cuInit", "x"), ("restore", "")],
+)
+def test_a_number_that_cannot_be_is_refused_in_one_line(command: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "simgpu.faults", command[0], "--", *command[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "not allowed; a whole number from " in done.stderr

@@ -167,6 +167,7 @@ SIZES = "up to 64 sizes separated by commas, as 64MiB,2GiB"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("--queue=", f"--queue: '': not allowed; {COUNT}"),
         ("--queue 0", f"--queue: 0: not allowed; {COUNT}"),
         ("--queue 1.5", f"--queue: 1.5: not allowed; {COUNT}"),
         ("--wait --wait-every 2", "--wait-every: with --wait: not allowed; one of the two"),

@@ -59,7 +59,7 @@ static const struct option_row rows[] = {
 #define ROWS (sizeof rows / sizeof rows[0])
 
 static void refuse(const char *name, const char *value, const char *allowed) {
-    fprintf(stderr, "weir-load: --%s: %s: not allowed; %s\n", name, value, allowed);
+    fprintf(stderr, "weir-load: --%s: %s: not allowed; %s\n", name, *value ? value : "''", allowed);
     exit(2);
 }
 
