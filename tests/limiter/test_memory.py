@@ -14,7 +14,7 @@ from limiter.pages import ControlDevice
 from simgpu.machines import LIBRARIES
 
 from .client import OK, OPEN, OUT_OF_MEMORY
-from .conftest import CONTEXT, LIMIT, MIB, Machine, MakeSlice, Slice
+from .conftest import CONTEXT, LIMIT, MIB, Machine, MakeSlice, Run, Slice
 from .outside import Watch, in_use
 
 
@@ -254,3 +254,12 @@ def test_threads_that_free_everything_leave_the_books_as_they_were(machine: Mach
     assert card.peak_bytes <= 800 * MIB
     assert (card.hook_errors, card.allocations - card.frees) == (0, 0)
     assert process.communicate("x", timeout=30)[1] == ""
+
+
+def test_a_pool_is_not_asked_about_while_it_is_destroyed(machine: Machine, slice_: Slice, run: Run) -> None:
+    slice_.update(memory_limit=3 * CONTEXT + 200 * MIB)
+    program = machine.compile_program("pool_ends", flags=(f"-L{LIBRARIES}", "-l:libcuda.so.1"))
+    assert run(program, environment=machine.inside(slice_)).stdout == "16000\n"
+    card = slice_.stats.devices[0]
+    assert card.denied_limit > 0
+    assert (card.used, card.hook_errors) == (0, 0)
