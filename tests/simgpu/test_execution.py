@@ -137,7 +137,7 @@ def test_each_model_says_what_it_is(machine_of: Callable[[str], Any], model: str
     assert result.stdout.splitlines() == answers
 
 
-@pytest.mark.parametrize(("call", "ns"), [("launches", 3500), ("barriers", 1000)])
+@pytest.mark.parametrize(("call", "ns"), [("launches", 3500), ("barriers", 750)])
 def test_a_call_costs_what_it_does_on_the_machine_if_asked(
     h200: Any, compile_c: Callable[..., Path], call: str, ns: int
 ) -> None:

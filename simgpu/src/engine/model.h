@@ -47,7 +47,7 @@ struct sim_model {
     uint32_t pcie_generation, pcie_width;
     /* time, ns */
     uint64_t launch_ns;       /* what a launch costs its caller, with SIMGPU_HOST_COSTS=1 */
-    uint64_t word_ns;           /* … and a call that waits for a word or writes one; an assumption, not measured */
+    uint64_t word_ns;         /* … and a call that waits for a word or writes one; measured on an H200 only */
     uint64_t kernel_ns;       /* how long a kernel of no known duration runs */
     uint64_t turn_ns;         /* time slice of a process while others wait */
     uint32_t contended_permille; /* work done per time while two or more processes compete */

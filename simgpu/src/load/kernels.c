@@ -14,7 +14,8 @@
 #define CALIBRATION_SHORT_NS 200000 /* both below a driver's time slice (about 2 ms) */
 #define CALIBRATION_LONG_NS 600000
 #define CALIBRATION_ITERATIONS_PER_NS 0.1 /* a first guess; the measured rate replaces it */
-#define CALIBRATION_ROUNDS 24
+#define CALIBRATION_BUSY_MS 150 /* an idle card's clock comes up in steps: agreement before that says little */
+#define CALIBRATION_ROUNDS 1000
 #define CALIBRATION_AGREE 0.01
 
 static const char ptx[] =
@@ -95,12 +96,13 @@ static double calibrate(const struct kernels *kernels, const struct options *opt
     CUevent before, after;
     CHECK(driver.cuEventCreate(&before, CU_EVENT_DEFAULT));
     CHECK(driver.cuEventCreate(&after, CU_EVENT_DEFAULT));
-    float best_short = 1e9f, best_long = 1e9f;
+    float best_short = 1e9f, best_long = 1e9f, busy = 0;
     int agreed = 0;
-    for (int round = 0; round < CALIBRATION_ROUNDS && agreed < 3; round++) {
+    for (int round = 0; round < CALIBRATION_ROUNDS && (agreed < 3 || busy < CALIBRATION_BUSY_MS); round++) {
         float one = timed_spin(kernels, options, before, after, CALIBRATION_SHORT_NS);
         float two = timed_spin(kernels, options, before, after, CALIBRATION_LONG_NS);
         agreed = two > best_long * (1 - CALIBRATION_AGREE) ? agreed + 1 : 0;
+        busy += one + two;
         best_short = one < best_short ? one : best_short;
         best_long = two < best_long ? two : best_long;
     }
