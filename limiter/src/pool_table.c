@@ -55,6 +55,7 @@ struct weir_pool *weir_pool_intern(CUmemoryPool handle, int device, bool created
         atomic_store(&pool->under_way, 0);
         atomic_store(&pool->moves, 0);
         atomic_store(&pool->destroyed, false);
+        atomic_store(&pool->buried, false);
         atomic_store(&pool->handle, (uintptr_t)handle);
         if (i >= atomic_load(&used))
             atomic_store(&used, i + 1);

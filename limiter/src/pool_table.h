@@ -15,7 +15,8 @@ struct weir_pool {
     _Atomic uint32_t under_way; /* allocations between their charge and their settling */
     _Atomic uint32_t moves; /* of graphs' memory from one to another */
     _Atomic uint32_t askers; /* threads that ask the driver about it unbidden */
-    _Atomic bool destroyed;
+    _Atomic bool destroyed; /* until the record is another's: nothing is asked about it meanwhile */
+    _Atomic bool buried;
     int device;
 };
 

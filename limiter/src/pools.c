@@ -71,8 +71,7 @@ static void settle(struct weir_pool *pool, uint64_t bound, uint32_t self)
 static void bury(struct weir_pool *pool)
 {
     uint64_t bound = 0;
-    bool expected = true;
-    if (!atomic_compare_exchange_strong(&pool->destroyed, &expected, false))
+    if (atomic_exchange(&pool->buried, true))
         return;
     while (!record(pool, atomic_load(&pool->held), 0, &bound))
         ;

@@ -45,8 +45,10 @@ static void find_directory(void)
     if (found) {
         weir_watch_forks();
         weir_lock(&opening, &before);
-        strcpy(directory, named);
-        atomic_compare_exchange_strong(&state, &expected, PRESENT);
+        if (atomic_load(&state) == UNKNOWN) { /* or others read it already */
+            strcpy(directory, named);
+            atomic_store(&state, PRESENT);
+        }
         weir_unlock(&opening, &before);
     } else {
         atomic_compare_exchange_strong(&state, &expected, ABSENT);
