@@ -45,10 +45,10 @@ static void wait_for_ring(uint32_t seen, uint64_t until)
     syscall(SYS_futex, &rings, FUTEX_WAIT_BITSET_PRIVATE, seen, until ? &time : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-static void open_until(_Atomic uint64_t *word, uint64_t moment)
+static void raise_to(_Atomic uint64_t *word, uint64_t moment)
 {
-    uint64_t open = atomic_load(word);
-    while (open < moment && !atomic_compare_exchange_weak(word, &open, moment))
+    uint64_t is = atomic_load(word);
+    while (is < moment && !atomic_compare_exchange_weak(word, &is, moment))
         ;
 }
 
@@ -57,7 +57,7 @@ static void open_all_until(uint64_t moment)
     for (int i = 0; i < GATES; i++) {
         _Atomic uint64_t *word = atomic_load(&gates[i].word);
         if (word)
-            open_until(word, moment);
+            raise_to(word, moment);
     }
 }
 
@@ -166,9 +166,7 @@ bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t e
     if (!gate && !(gate = make_gate(context)))
         return false;
     atomic_store_explicit(&wakes_early, early, memory_order_relaxed);
-    uint64_t last = atomic_load(&latest);
-    while (last < opening && !atomic_compare_exchange_weak(&latest, &last, opening))
-        ;
+    raise_to(&latest, opening);
     open_at(opening);
     bool closed = WEIR_ASK(cuStreamWaitValue64_v2, stream, gate->address, opening, CU_STREAM_WAIT_VALUE_GEQ) ==
                   CUDA_SUCCESS;
@@ -182,7 +180,7 @@ void gate_forget_context(CUcontext context)
     struct gate *gate = context ? gate_of(context) : NULL;
     if (!gate)
         return;
-    open_until(atomic_load(&gate->word), FOR_GOOD);
+    raise_to(atomic_load(&gate->word), FOR_GOOD);
     atomic_store(&gate->word, NULL);
     atomic_store_explicit(&gate->context, NULL, memory_order_release);
 }

@@ -147,14 +147,16 @@ static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rul
 {
     struct meter *meter = launch->meter;
     uint64_t estimate = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
-    if (!rule->frame || !estimate || verdict->wait_until + PACER_EDGE < pacer_opening(rule, now))
+    if (!rule->frame || !estimate)
+        return false;
+    uint64_t opening = pacer_opening(rule, now);
+    if (verdict->wait_until + PACER_EDGE < opening)
         return false;
     struct pacer_state state = state_of(launch, 0, now);
-    struct pacer_verdict ahead = pacer_ahead(&state, rule, pacer_opening(rule, now), estimate);
+    struct pacer_verdict ahead = pacer_ahead(&state, rule, opening, estimate);
     if (!ahead.pass || state.shared || !meter_try(meter))
         return false;
     struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
-    uint64_t opening = ahead.expires - rule->length;
     bool gated = lane && (settled || lane->gate == opening) && now - meter->place.company > TURN_ALONE &&
                  meter_gate(meter, lane, opening, now);
     meter_release(meter);

@@ -75,6 +75,25 @@ CUresult sim_graph_add_call(const char *function, CUgraphNode *added, CUgraph gr
 /* A node of this type, for a call that asks for its parameters or sets them. */
 CUresult sim_node_typed(const char *function, CUgraphNode handle, CUgraphNodeType type, const void *params,
                         struct sim_node **node);
+/* The calls that do no more than copy a node's parameters out of it, or in. */
+#define SIM_GET_PARAMS(call, node_type, params_type, field)                                                  \
+    CUresult CUDAAPI call(CUgraphNode handle, params_type *params)                                           \
+    {                                                                                                        \
+        struct sim_node *node;                                                                               \
+        CUresult result = sim_node_typed(__func__, handle, node_type, params, &node);                        \
+        if (!result)                                                                                         \
+            *params = node->field;                                                                           \
+        return result;                                                                                       \
+    }
+#define SIM_SET_PARAMS(call, node_type, params_type, field)                                                  \
+    CUresult CUDAAPI call(CUgraphNode handle, const params_type *params)                                     \
+    {                                                                                                        \
+        struct sim_node *node;                                                                               \
+        CUresult result = sim_node_typed(__func__, handle, node_type, params, &node);                        \
+        if (!result)                                                                                         \
+            node->field = *params;                                                                           \
+        return result;                                                                                       \
+    }
 CUresult sim_node_depend(struct sim_node *node, struct sim_node *const *on, size_t count);
 bool sim_graph_sort(struct sim_graph *graph, struct sim_node **order); /* false: it has a cycle */
 

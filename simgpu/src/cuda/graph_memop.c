@@ -49,14 +49,7 @@ CUresult CUDAAPI cuGraphAddBatchMemOpNode(CUgraphNode *added, CUgraph graph, con
     return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
 }
 
-CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode handle, CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, params, &node);
-    if (!result)
-        *params = node->memops;
-    return result;
-}
+SIM_GET_PARAMS(cuGraphBatchMemOpNodeGetParams, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_BATCH_MEM_OP_NODE_PARAMS, memops)
 
 CUresult CUDAAPI cuGraphBatchMemOpNodeSetParams(CUgraphNode handle, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params)
 {

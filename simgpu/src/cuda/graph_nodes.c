@@ -68,23 +68,8 @@ CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *added, CUgraph graph, const C
     return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
 }
 
-CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
-    if (!result)
-        *params = node->copying.params;
-    return result;
-}
-
-CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMCPY, params, &node);
-    if (!result)
-        node->copying.params = *params;
-    return result;
-}
+SIM_GET_PARAMS(cuGraphMemcpyNodeGetParams, CU_GRAPH_NODE_TYPE_MEMCPY, CUDA_MEMCPY3D, copying.params)
+SIM_SET_PARAMS(cuGraphMemcpyNodeSetParams, CU_GRAPH_NODE_TYPE_MEMCPY, CUDA_MEMCPY3D, copying.params)
 
 CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
                                       size_t count, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext handle)
@@ -97,23 +82,8 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *added, CUgraph graph, const C
     return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
 }
 
-CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
-    if (!result)
-        *params = node->setting.params;
-    return result;
-}
-
-CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEMSET, params, &node);
-    if (!result)
-        node->setting.params = *params;
-    return result;
-}
+SIM_GET_PARAMS(cuGraphMemsetNodeGetParams, CU_GRAPH_NODE_TYPE_MEMSET, CUDA_MEMSET_NODE_PARAMS, setting.params)
+SIM_SET_PARAMS(cuGraphMemsetNodeSetParams, CU_GRAPH_NODE_TYPE_MEMSET, CUDA_MEMSET_NODE_PARAMS, setting.params)
 
 /* ---- host functions ---- */
 
@@ -126,23 +96,8 @@ CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *added, CUgraph graph, const CUg
     return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
 }
 
-CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
-    if (!result)
-        *params = node->host;
-    return result;
-}
-
-CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_HOST, params, &node);
-    if (!result)
-        node->host = *params;
-    return result;
-}
+SIM_GET_PARAMS(cuGraphHostNodeGetParams, CU_GRAPH_NODE_TYPE_HOST, CUDA_HOST_NODE_PARAMS, host)
+SIM_SET_PARAMS(cuGraphHostNodeSetParams, CU_GRAPH_NODE_TYPE_HOST, CUDA_HOST_NODE_PARAMS, host)
 
 /* ---- child graphs ---- */
 
@@ -243,14 +198,7 @@ CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *added, CUgraph graph, const
     return result;
 }
 
-CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PARAMS *params)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params, &node);
-    if (!result)
-        *params = node->alloc;
-    return result;
-}
+SIM_GET_PARAMS(cuGraphMemAllocNodeGetParams, CU_GRAPH_NODE_TYPE_MEM_ALLOC, CUDA_MEM_ALLOC_NODE_PARAMS, alloc)
 
 CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const CUgraphNode *dependencies,
                                        size_t count, CUdeviceptr pointer)
@@ -261,11 +209,4 @@ CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *added, CUgraph graph, const 
     return sim_graph_add_call(__func__, added, graph, dependencies, count, &like);
 }
 
-CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *pointer)
-{
-    struct sim_node *node;
-    CUresult result = sim_node_typed(__func__, handle, CU_GRAPH_NODE_TYPE_MEM_FREE, pointer, &node);
-    if (!result)
-        *pointer = node->free;
-    return result;
-}
+SIM_GET_PARAMS(cuGraphMemFreeNodeGetParams, CU_GRAPH_NODE_TYPE_MEM_FREE, CUdeviceptr, free)

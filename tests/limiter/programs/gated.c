@@ -26,14 +26,11 @@ static long long now(void)
 
 int main(int argc, char **argv)
 {
-    CUcontext context;
     CUmodule module;
     CUfunction spin;
     CUstream stream;
     REQUIRE(argc == 2);
-    REQUIRE(GPU(cuInit)(0) == CUDA_SUCCESS);
-    REQUIRE(GPU(cuDevicePrimaryCtxRetain)(&context, 0) == CUDA_SUCCESS);
-    REQUIRE(GPU(cuCtxSetCurrent)(context) == CUDA_SUCCESS);
+    gpu_open();
     REQUIRE(GPU(cuModuleLoadData)(&module, ptx) == CUDA_SUCCESS);
     REQUIRE(GPU(cuModuleGetFunction)(&spin, module, "weir_spin") == CUDA_SUCCESS);
     REQUIRE(GPU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
