@@ -68,14 +68,27 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
            (end + shift - (int64_t)batch->closed < kernel + HEELS || start + shift - (int64_t)batch->opened < HEELS);
 }
 
-/*
- * How long the GPU waited for the batch's first launch. If it was idle, its work began when the launch reached it. If
- * it had work when the launch was on its way, it may have waited as well: as long as the clock is sure of.
- */
-int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start)
+/* The same if the GPU was idle until the launch reached it, and its start was stamped then. */
+static int64_t idled_until_launched(const struct batch *batch, int64_t start)
 {
-    if (!batch->idle && !batch->loading)
-        return most((int64_t)batch->launched - (start + timeline->shift + timeline->slack), 0);
-    int64_t waited = (int64_t)batch->launched - (start + timeline->shift);
+    int64_t waited = (int64_t)batch->launched - start;
     return least((int64_t)batch->calling, most(waited, waited > -AT_ONCE ? MARKS : 0));
+}
+
+/*
+ * How long the GPU waited for the batch's first launch. If it was idle, its work began when the launch reached it; but
+ * another may have had it until then, and the start be stamped as late as the clock allows: what that leaves open is
+ * decided as was expected. If it had work when the launch was on its way, it may have waited as well: as long as the
+ * clock is sure of.
+ */
+int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, int64_t end)
+{
+    start += timeline->shift;
+    if (!batch->idle && !batch->loading)
+        return most((int64_t)batch->launched - (start + timeline->slack), 0);
+    int64_t longest = idled_until_launched(batch, start);
+    if (!batch->late)
+        return longest;
+    int64_t shortest = idled_until_launched(batch, start + timeline->slack);
+    return most(shortest, least(longest, end + timeline->shift - start - batch->charged));
 }

@@ -74,7 +74,7 @@ static struct batch *batch_take(struct meter *meter)
         batch->start = batch->end = NULL;
         batch->charged = 0;
         batch->terms = (struct terms){.limit = 0};
-        batch->guessed = batch->blind = batch->apart = batch->idle = false;
+        batch->guessed = batch->blind = batch->apart = batch->idle = batch->late = false;
         batch->launches = batch->note_count = 0;
         atomic_store_explicit(&batch->launched, 0, memory_order_relaxed);
         atomic_store_explicit(&batch->calling, 0, memory_order_relaxed); /* the launch that opened the last one */

@@ -51,7 +51,8 @@ struct batch {
     bool guessed;     /* charged without any measurement of its function */
     bool blind;       /* without events: charged as estimated */
     bool apart;       /* of one launch that is timed for its function's sake */
-    bool idle;        /* its stream was complete when it began, at an event of its own */
+    bool idle;        /* its stream was complete when it began, at an event of its own, … */
+    bool late;        /* … after a wait for its turn: another may have had the card until then */
     uint32_t launches;
     unsigned note_count;
     struct estimate_note notes[METER_NOTES];
@@ -191,7 +192,7 @@ static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end);
 bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t start,
                       int64_t end);
-int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start);
+int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, int64_t end);
 
 /* Whether the calling thread may record into the lane's stream and ask about it: a default stream's handle means
  * another one in other contexts, and in other threads. */

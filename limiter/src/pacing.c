@@ -102,12 +102,12 @@ static void catch_up(struct launch *launch, uint64_t now)
     meter_release(meter);
 }
 
-/* Whether the function is due to be timed by itself; if so, it is said when it will be again. */
+/* Whether the function is due to be timed by itself, with the card at hand; if so, it is said when it will be again. */
 static bool comes_due(const struct launch *launch, const struct lane *lane)
 {
     struct estimate *estimate = launch->estimate;
     uint64_t ticks = weir_ticks();
-    if (ticks < atomic_load_explicit(&estimate->due, memory_order_relaxed))
+    if (launch->waited || ticks < atomic_load_explicit(&estimate->due, memory_order_relaxed))
         return false;
     uint64_t in = estimate_due_in(&launch->meter->estimates, lane->paced || lane->gapped, ticks);
     atomic_store_explicit(&estimate->due, ticks + in_ticks(in), memory_order_relaxed);
@@ -140,6 +140,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     atomic_store_explicit(&lane->expires, ticks + in_ticks(life), memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
+    lane->open->late |= opening && launch->waited;
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     return true;
@@ -211,8 +212,7 @@ struct pacing pacing_begin(const void *function, CUstream stream)
     launch.meter = &meters[device];
     bool last = false;
     if (take_ticket(&launch, (uintptr_t)function, &last))
-        return (struct pacing){.meter = last ? launch.meter : NULL,
-                               .lane = lane_find(launch.meter, launch.key)};
+        return (struct pacing){.meter = last ? launch.meter : NULL, .lane = lane_find(launch.meter, launch.key)};
     int error = errno;
     struct pacing pacing = begin_slowly(&launch, (uintptr_t)function);
     errno = error;

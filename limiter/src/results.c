@@ -149,7 +149,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         return false;
     lane->end_ns = end;
     int64_t shift = lane->timeline->shift;
-    start += batch_idled(lane->timeline, batch, start);
+    start += batch_idled(lane->timeline, batch, start, end);
     int64_t measured = end > start ? end - start : 0;
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
     int64_t sure = batch_surely_used(&meter->calm, batch, start + shift, end + shift);

@@ -167,7 +167,7 @@ static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rul
     return true;
 }
 
-struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *rule, uint64_t now)
+struct pacer_verdict turn_await(struct launch *launch, struct pacer_rule *rule, uint64_t now)
 {
     struct meter *meter = launch->meter;
     uint64_t began = now, rest_until = 0, patience = 0;
@@ -198,6 +198,7 @@ struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *
             settle(meter, now); /* what has become of the work in flight decides about the rest of the slot */
         verdict = decide(launch, rule, rest_until, now);
     }
+    launch->waited = throttled;
     if (throttled)
         launch_count(&meter->stats->throttled_time, now - began);
     if (pacer_binds(rule))

@@ -21,6 +21,7 @@ struct launch {
     CUstream stream;
     bool gap;    /* the host left one before it */
     bool single; /* it is measured by itself */
+    bool waited; /* for its turn: another may have had the card until now */
 };
 
 static inline void launch_count(_Atomic uint64_t *counter, uint64_t value)
@@ -29,6 +30,6 @@ static inline void launch_count(_Atomic uint64_t *counter, uint64_t value)
 }
 
 /* Returns when the launch may pass: on what terms, and under which rule. */
-struct pacer_verdict turn_await(const struct launch *launch, struct pacer_rule *rule, uint64_t now);
+struct pacer_verdict turn_await(struct launch *launch, struct pacer_rule *rule, uint64_t now);
 
 #endif

@@ -33,6 +33,23 @@ class TestSiblings:
             assert total(each) == pytest.approx(share, abs=0.01), (after, drift)
             assert min(one["smooth"] for one in each) > 0.7 * share / processes, (after, drift)
 
+    @pytest.mark.parametrize("limit", [1000, 3000, 5000, 9000])
+    @pytest.mark.parametrize(
+        "host", [{"host_us": 17}, {"host_us": 8, "think_us": 9}, {"kernel_us": 33, "host_us": 34}], ids=str
+    )
+    @pytest.mark.parametrize("processes", [1, 2, 3])
+    def test_whose_hosts_set_the_pace_share_one_budget_evenly(
+        self, worlds: Worlds, processes: int, host: Settings, limit: int
+    ) -> None:
+        """What begins a turn is stamped late, when the sibling's is over: as if it were no work."""
+        share = limit / 10_000
+        for after, drift in STARTS:
+            alike: list[Settings] = [{"slice": 0, "start_at": after * i} for i in range(processes)]
+            common = {"kernel_us": 14, "queue": 1000, **host, "limit": limit, "drift_ppm": drift}
+            each = worlds(*alike, **common, warmup=2, seconds=10, **H200)
+            assert total(each) == pytest.approx(share, abs=0.0125), (after, drift)
+            assert min(one["smooth"] for one in each) > 0.7 * share / processes, (after, drift)
+
     def test_share_one_budget_with_two_streams_each(self, worlds: Worlds) -> None:
         alike: list[Settings] = [{"slice": 0, "start_at": 0.0003 * i} for i in range(3)]
         each = worlds(*alike, limit=9000, streams=2, kernel_us=300, warmup=2, seconds=10, **H200)
