@@ -9,6 +9,7 @@
 #include "contexts.h"
 
 #include "account.h"
+#include "gate.h"
 #include "internal.h"
 #include "memory.h"
 #include "objects.h"
@@ -40,6 +41,7 @@ void weir_context_stays(void *context)
 void weir_context_gone(void *context, int device, uint64_t charged)
 {
     if (context) {
+        gate_context_gone(context);
         weir_objects_of_context(context, weir_pointer_freed);
         weir_pack_leave(context);
     }

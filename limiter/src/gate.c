@@ -1,8 +1,8 @@
 /*
  * See gate.h. Each context has a page of its own, for a page registered with the driver belongs to the context and
  * goes with it. Pages are shared mappings that no fork child has: what the driver has pinned must not be copied. They
- * are never unmapped, so the thread may write to any at any time, and words only grow, so that what was opened for good
- * stays open.
+ * are never unmapped, so the thread may write to any at any time. When a context has ended, its page is the next one's:
+ * words only grow, so what was closed before stays open, whenever the driver looks.
  *
  * Two moments tell the thread what to do, `soonest` (0: nothing) and `latest`. Who closes a gate moves the latter
  * first, and the thread looks at it last, so that no gate is forgotten whatever they do at once.
@@ -27,7 +27,8 @@
 
 static struct gate {
     CUcontext _Atomic context; /* NULL: free */
-    _Atomic uint64_t *_Atomic word; /* the start of its page; NULL: none */
+    _Atomic uint64_t *_Atomic word; /* the start of its page, which it keeps; NULL: none yet */
+    CUcontext _Atomic ending;       /* it had the page, and may be alive and hold it registered */
     CUdeviceptr address;
 } gates[GATES];
 
@@ -119,8 +120,11 @@ static struct gate *gate_of(CUcontext context)
     return NULL;
 }
 
-static bool prepare_page(struct gate *gate, size_t size)
+static bool new_page(struct gate *gate, size_t size)
 {
+    _Atomic uint64_t *old = atomic_load(&gate->word);
+    if (old)
+        raise_to(old, FOR_GOOD);
     void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED || madvise(page, size, MADV_DONTFORK))
         return false;
@@ -139,16 +143,33 @@ static bool register_page(struct gate *gate, CUcontext context, size_t size)
     return known;
 }
 
+/*
+ * Gives the gate of a context that has ended, or a new one, to this context. Whether the driver has let go of the page
+ * by itself or not, no wait is left that looks at it then. One that stays, or is green, may hold its page registered:
+ * another page is taken.
+ */
+static bool move_in(struct gate *gate, CUcontext context)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    bool used = atomic_load(&gate->word), ended = used && !atomic_load(&gate->ending);
+    if (used && register_page(gate, context, size))
+        return true;
+    if (ended && weir_has_real(WEIR_ID_cuMemHostUnregister) &&
+        WEIR_ASK(cuMemHostUnregister, (void *)atomic_load(&gate->word)) == CUDA_SUCCESS &&
+        register_page(gate, context, size))
+        return true;
+    return new_page(gate, size) && register_page(gate, context, size);
+}
+
 /* The context's gate, made at its first use. Signals are blocked meanwhile, so the thread begins with all blocked. */
 static struct gate *make_gate(CUcontext context)
 {
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
     sigset_t before;
     weir_lock(&setting_up, &before);
     struct gate *gate = gate_of(context), *made = gate ? gate : gate_of(NULL);
     if (!gate && made) {
         runs = runs || start_thread();
-        if (runs && prepare_page(made, size) && register_page(made, context, size))
+        if (runs && move_in(made, context))
             atomic_store_explicit(&made->context, context, memory_order_release);
         else
             atomic_store(&failed, true);
@@ -165,6 +186,8 @@ bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t e
     struct gate *gate = gate_of(context);
     if (!gate && !(gate = make_gate(context)))
         return false;
+    if (atomic_load(atomic_load(&gate->word)) >= opening)
+        return false; /* it is open until then for a context that had the page and ended */
     atomic_store_explicit(&wakes_early, early, memory_order_relaxed);
     raise_to(&latest, opening);
     open_at(opening);
@@ -180,9 +203,17 @@ void gate_forget_context(CUcontext context)
     struct gate *gate = context ? gate_of(context) : NULL;
     if (!gate)
         return;
-    raise_to(atomic_load(&gate->word), FOR_GOOD);
-    atomic_store(&gate->word, NULL);
+    raise_to(atomic_load(&gate->word), atomic_load(&latest));
+    atomic_store(&gate->ending, context);
     atomic_store_explicit(&gate->context, NULL, memory_order_release);
+}
+
+void gate_context_gone(CUcontext context)
+{
+    for (int i = 0; i < GATES; i++) {
+        CUcontext ending = context;
+        atomic_compare_exchange_strong(&gates[i].ending, &ending, NULL);
+    }
 }
 
 void gate_forget_all(void)
@@ -190,6 +221,7 @@ void gate_forget_all(void)
     for (int i = 0; i < GATES; i++) {
         atomic_store(&gates[i].context, NULL);
         atomic_store(&gates[i].word, NULL);
+        atomic_store(&gates[i].ending, NULL);
     }
     atomic_store(&soonest, 0);
     atomic_store(&latest, 0);

@@ -25,8 +25,10 @@
  */
 bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t early);
 
-/* To be called before a context is destroyed or reset: its gates open for good, and it may have others if it stays. */
+/* To be called before a context is destroyed or reset: its gates open, and it may have others if it stays. */
 void gate_forget_context(CUcontext context);
+/* It is destroyed: the page that its gates used may be another's. */
+void gate_context_gone(CUcontext context);
 /* In a fork child, which has neither the thread nor a context. */
 void gate_forget_all(void);
 

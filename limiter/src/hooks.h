@@ -196,6 +196,7 @@ typedef CUresult weir_vdpau_context(CUcontext *context, unsigned int flags, CUde
     X(cuStreamQuery, cuStreamQuery, REQUIRED)                                                                \
     X(cuStreamWaitValue64_v2, cuStreamWaitValue64_v2, OPTIONAL)                                              \
     X(cuMemHostRegister_v2, cuMemHostRegister_v2, OPTIONAL)                                                  \
+    X(cuMemHostUnregister, cuMemHostUnregister, OPTIONAL)                                                    \
     X(cuMemHostGetDevicePointer_v2, cuMemHostGetDevicePointer_v2, OPTIONAL)
 
 #define WEIR_CALLED_NVML(X) X(nvmlDeviceGetUUID, nvmlDeviceGetUUID, REQUIRED)

@@ -134,6 +134,19 @@ class TestGates:
         else:  # a context's end opens its gates, and a process's closes its streams
             assert over < opening
 
+    def test_contexts_that_end_leave_their_page_to_the_next(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=9000))
+        program = machine.start(slice_, "1000", name="gated_contexts")
+        assert program.stdout
+        assert program.stdout.readline() == "ready\n"
+        slot = {"slot_frame": 2 * MS, "slot_length": MS, "slot_deadline": time.monotonic_ns() + 60_000 * MS}
+        slice_.update(**slot)
+        output, errors = program.communicate("x", timeout=60)
+        assert program.returncode == 0, errors
+        assert int(output) <= 1
+
 
 class TestChangesAtRunTime:
     def test_a_gate_stops_launches_and_its_deadline_lets_them_go_on(
