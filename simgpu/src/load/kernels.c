@@ -1,20 +1,20 @@
 /*
  * The two kernels, as PTX that any card since 2014 takes, and how long they take.
  *
- * weir_spin(ns, iterations, elapsed) does a fixed amount of dependent arithmetic: work, not waiting, so that a kernel
+ * weir_spin(ns, iterations) does a fixed amount of dependent arithmetic: work, not waiting, so that a kernel
  * which the driver switches out for another process's turn still has its own rest to do. How many iterations
  * make a nanosecond is calibrated at the start (on an H200, 1,000 us then take 1,003 from launch to launch, and
  * 44 us 45.8). With 0 iterations it waits until %globaltimer has moved by ns, which is as exact alone, but
- * counts the neighbour's turns. How long the work took is written to `elapsed`, unless that is 0. A simulated
- * card runs no PTX: it takes the first argument for the duration.
+ * counts the neighbour's turns. A simulated card runs no PTX: it takes the first argument for the duration.
  */
 #include <stddef.h>
 
 #include "load.h"
 
-#define CALIBRATION_NS 1000000 /* below a driver's time slice (about 2 ms) */
+#define CALIBRATION_SHORT_NS 200000 /* both below a driver's time slice (about 2 ms) */
+#define CALIBRATION_LONG_NS 600000
 #define CALIBRATION_ITERATIONS_PER_NS 0.1 /* a first guess; the measured rate replaces it */
-#define CALIBRATION_BUSY_NS 50e6 /* an idle card's clock comes up in steps: agreement before that says little */
+#define CALIBRATION_BUSY_MS 150 /* an idle card's clock comes up in steps: agreement before that says little */
 #define CALIBRATION_ROUNDS 1000
 #define CALIBRATION_AGREE 0.01
 
@@ -28,18 +28,17 @@ static const char ptx[] =
     "    ret;\n"
     "}\n"
     "\n"
-    ".visible .entry weir_spin(.param .u64 ns, .param .u64 iterations, .param .u64 elapsed)\n"
+    ".visible .entry weir_spin(.param .u64 ns, .param .u64 iterations)\n"
     "{\n"
     "    .shared .align 4 .u32 sink;\n"
-    "    .reg .pred %p<4>;\n"
+    "    .reg .pred %p<3>;\n"
     "    .reg .u32 %r<2>;\n"
-    "    .reg .u64 %rd<7>;\n"
+    "    .reg .u64 %rd<6>;\n"
     "    ld.param.u64 %rd1, [ns];\n"
     "    ld.param.u64 %rd2, [iterations];\n"
-    "    ld.param.u64 %rd6, [elapsed];\n"
-    "    mov.u64 %rd3, %globaltimer;\n"
     "    setp.ne.u64 %p1, %rd2, 0;\n"
     "    @%p1 bra WORK_BEGIN;\n"
+    "    mov.u64 %rd3, %globaltimer;\n"
     "CLOCK:\n"
     "    mov.u64 %rd4, %globaltimer;\n"
     "    sub.u64 %rd5, %rd4, %rd3;\n"
@@ -54,11 +53,6 @@ static const char ptx[] =
     "    setp.ne.u64 %p2, %rd2, 0;\n"
     "    @%p2 bra WORK;\n"
     "    st.volatile.shared.u32 [sink], %r1;\n" /* else the loop has no effect and is removed */
-    "    setp.eq.u64 %p3, %rd6, 0;\n"
-    "    @%p3 ret;\n"
-    "    mov.u64 %rd4, %globaltimer;\n"
-    "    sub.u64 %rd5, %rd4, %rd3;\n"
-    "    st.volatile.global.u64 [%rd6], %rd5;\n"
     "    ret;\n"
     "}\n";
 
@@ -75,43 +69,46 @@ static CUresult launch(CUfunction function, const struct options *options, unsig
 }
 
 CUresult kernels_launch(struct kernels *kernels, const struct options *options, CUstream stream) {
-    CUdeviceptr nowhere = 0;
-    void *arguments[] = {&kernels->ns, &kernels->iterations, &nowhere};
+    void *arguments[] = {&kernels->ns, &kernels->iterations};
     bool spins = kernels->chosen == kernels->spin;
     return launch(kernels->chosen, options, kernels->grid, stream, spins ? arguments : NULL);
 }
 
-/* Nanoseconds that one spin of about `ns` takes on the card, by its own clock; 0 where no kernel runs. */
-static uint64_t timed_spin(const struct kernels *kernels, const struct options *options, CUdeviceptr elapsed) {
-    uint64_t ns = CALIBRATION_NS, taken = 0;
-    uint64_t iterations = (uint64_t)(CALIBRATION_NS * CALIBRATION_ITERATIONS_PER_NS);
-    void *arguments[] = {&ns, &iterations, &elapsed};
+/* Milliseconds that one spin of about `ns` takes between two events. */
+static float timed_spin(const struct kernels *kernels, const struct options *options, CUevent before,
+                        CUevent after, uint64_t ns) {
+    uint64_t iterations = (uint64_t)((double)ns * CALIBRATION_ITERATIONS_PER_NS);
+    void *arguments[] = {&ns, &iterations};
+    float elapsed;
+    CHECK(driver.cuEventRecord(before, NULL));
     CHECK(launch(kernels->spin, options, kernels->grid, NULL, arguments));
-    CHECK(driver.cuMemcpyDtoH(&taken, elapsed, sizeof(taken)));
-    return taken;
+    CHECK(driver.cuEventRecord(after, NULL));
+    CHECK(driver.cuEventSynchronize(after));
+    CHECK(driver.cuEventElapsedTime(&elapsed, before, after));
+    return elapsed;
 }
 
 /*
- * Iterations for one nanosecond, by the shortest of several spins, so that the clock has come up and no
- * neighbour's turn is in it. The kernel itself tells how long it took: between two events there is also the
- * time for which a limiter holds the launch, and under a limit of 10 % every launch was held: kernels were
- * an eighth as long as asked.
+ * Iterations for one nanosecond: the difference of a long and a short spin, so that the cost of a launch
+ * drops out, each the shortest of several, so that the clock has come up and no neighbour's turn is in it.
  */
 static double calibrate(const struct kernels *kernels, const struct options *options) {
-    CUdeviceptr elapsed;
-    CHECK(driver.cuMemAlloc(&elapsed, sizeof(uint64_t)));
-    CHECK(driver.cuMemcpyHtoD(elapsed, &(uint64_t){0}, sizeof(uint64_t)));
-    uint64_t best = timed_spin(kernels, options, elapsed);
-    double busy = (double)best;
-    for (int round = 0, agreed = 0;
-         best && round < CALIBRATION_ROUNDS && (agreed < 3 || busy < CALIBRATION_BUSY_NS); round++) {
-        uint64_t taken = timed_spin(kernels, options, elapsed);
-        agreed = (double)taken > (double)best * (1 - CALIBRATION_AGREE) ? agreed + 1 : 0;
-        busy += (double)taken;
-        best = taken < best ? taken : best;
+    CUevent before, after;
+    CHECK(driver.cuEventCreate(&before, CU_EVENT_DEFAULT));
+    CHECK(driver.cuEventCreate(&after, CU_EVENT_DEFAULT));
+    float best_short = 1e9f, best_long = 1e9f, busy = 0;
+    int agreed = 0;
+    for (int round = 0; round < CALIBRATION_ROUNDS && (agreed < 3 || busy < CALIBRATION_BUSY_MS); round++) {
+        float one = timed_spin(kernels, options, before, after, CALIBRATION_SHORT_NS);
+        float two = timed_spin(kernels, options, before, after, CALIBRATION_LONG_NS);
+        agreed = two > best_long * (1 - CALIBRATION_AGREE) ? agreed + 1 : 0;
+        busy += one + two;
+        best_short = one < best_short ? one : best_short;
+        best_long = two < best_long ? two : best_long;
     }
-    CHECK(driver.cuMemFree(elapsed));
-    return best ? CALIBRATION_NS * CALIBRATION_ITERATIONS_PER_NS / (double)best : 0;
+    double measured_ns = ((double)best_long - (double)best_short) * 1e6;
+    double iterations = (CALIBRATION_LONG_NS - CALIBRATION_SHORT_NS) * CALIBRATION_ITERATIONS_PER_NS;
+    return measured_ns > 0 ? iterations / measured_ns : 0;
 }
 
 void kernels_load(struct kernels *kernels, const struct options *options) {

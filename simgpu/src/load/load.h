@@ -71,8 +71,6 @@ bool options_launches(const struct options *options); /* whether kernels are lau
     X(cuModuleGetFunction, 2000, "")                                                                           \
     X(cuMemAlloc, 3020, "")                                                                                    \
     X(cuMemFree, 3020, "")                                                                                     \
-    X(cuMemcpyHtoD, 3020, "_ptds")                                                                             \
-    X(cuMemcpyDtoH, 3020, "_ptds")                                                                             \
     X(cuStreamCreate, 2000, "")                                                                                \
     X(cuStreamSynchronize, 7000, "_ptsz")                                                                      \
     X(cuEventCreate, 2000, "")                                                                                 \
