@@ -68,7 +68,7 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
            (end + shift - (int64_t)batch->closed < kernel + HEELS || start + shift - (int64_t)batch->opened < HEELS);
 }
 
-/* The same if the GPU was idle until the launch reached it, and its start was stamped then. */
+/* How long the GPU waited for the first launch, if it was idle until that reached it and its start was stamped then. */
 static int64_t idled_until_launched(const struct batch *batch, int64_t start)
 {
     int64_t waited = (int64_t)batch->launched - start;

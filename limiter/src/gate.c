@@ -151,12 +151,12 @@ static bool register_page(struct gate *gate, CUcontext context, size_t size)
 static bool move_in(struct gate *gate, CUcontext context)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    bool used = atomic_load(&gate->word), ended = used && !atomic_load(&gate->ending);
-    if (used && register_page(gate, context, size))
+    void *page = (void *)atomic_load(&gate->word);
+    if (page && register_page(gate, context, size))
         return true;
+    bool ended = page && !atomic_load(&gate->ending);
     if (ended && weir_has_real(WEIR_ID_cuMemHostUnregister) &&
-        WEIR_ASK(cuMemHostUnregister, (void *)atomic_load(&gate->word)) == CUDA_SUCCESS &&
-        register_page(gate, context, size))
+        WEIR_ASK(cuMemHostUnregister, page) == CUDA_SUCCESS && register_page(gate, context, size))
         return true;
     return new_page(gate, size) && register_page(gate, context, size);
 }

@@ -12,6 +12,16 @@ from .world import H200, Settings, Worlds
 STARTS = [(0, 0), (0.0003, 4.4), (0.001, -20), (0.0071, 20), (0.013, 4.4)]
 
 
+def check_one_budget(worlds: Worlds, processes: int, limit: int, within: float, **load: float) -> None:
+    """Together they get the limit, and each a fair part of it, whenever they start."""
+    share = limit / 10_000
+    for after, drift in STARTS:
+        alike: list[Settings] = [{"slice": 0, "start_at": after * i} for i in range(processes)]
+        each = worlds(*alike, limit=limit, drift_ppm=drift, **load, warmup=2, seconds=10, **H200)
+        assert total(each) == pytest.approx(share, abs=within), (after, drift)
+        assert min(one["smooth"] for one in each) > 0.7 * share / processes, (after, drift)
+
+
 def total(results: list[dict[str, Any]], what: str = "smooth") -> float:
     return float(sum(one[what] for one in results))
 
@@ -25,13 +35,7 @@ class TestSiblings:
     def test_share_one_budget_evenly_whenever_they_start(
         self, worlds: Worlds, processes: int, kernel_us: int, limit: int
     ) -> None:
-        share = limit / 10_000
-        for after, drift in STARTS:
-            alike: list[Settings] = [{"slice": 0, "start_at": after * i} for i in range(processes)]
-            common = {"limit": limit, "kernel_us": kernel_us, "drift_ppm": drift}
-            each = worlds(*alike, **common, warmup=2, seconds=10, **H200)
-            assert total(each) == pytest.approx(share, abs=0.01), (after, drift)
-            assert min(one["smooth"] for one in each) > 0.7 * share / processes, (after, drift)
+        check_one_budget(worlds, processes, limit, 0.01, kernel_us=kernel_us)
 
     @pytest.mark.parametrize("limit", [1000, 3000, 5000, 9000])
     @pytest.mark.parametrize(
@@ -42,13 +46,7 @@ class TestSiblings:
         self, worlds: Worlds, processes: int, host: Settings, limit: int
     ) -> None:
         """What begins a turn is stamped late, when the sibling's is over: as if it were no work."""
-        share = limit / 10_000
-        for after, drift in STARTS:
-            alike: list[Settings] = [{"slice": 0, "start_at": after * i} for i in range(processes)]
-            common = {"kernel_us": 14, "queue": 1000, **host, "limit": limit, "drift_ppm": drift}
-            each = worlds(*alike, **common, warmup=2, seconds=10, **H200)
-            assert total(each) == pytest.approx(share, abs=0.0125), (after, drift)
-            assert min(one["smooth"] for one in each) > 0.7 * share / processes, (after, drift)
+        check_one_budget(worlds, processes, limit, 0.0125, **{"kernel_us": 14, "queue": 1000, **host})
 
     def test_share_one_budget_with_two_streams_each(self, worlds: Worlds) -> None:
         alike: list[Settings] = [{"slice": 0, "start_at": 0.0003 * i} for i in range(3)]
