@@ -18,6 +18,7 @@
 #include "memory.h"
 #include "objects.h"
 #include "packs.h"
+#include "streams.h"
 
 #define HOLDS_NOTHING (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
@@ -33,6 +34,18 @@ static uint64_t card_free(void)
 {
     size_t left = 0, total = 0;
     return WEIR_ASK(cuMemGetInfo_v2, &left, &total) == CUDA_SUCCESS ? left : 0;
+}
+
+/* On the card of an array that is known and packed, whatever context is current; 0: of no interest, or unknown. */
+static uint64_t free_beside(bool known, const struct weir_object *array)
+{
+    if (!known || array->size > WEIR_BLOCK)
+        return 0;
+    bool entered = context_enter(array->context);
+    uint64_t left = card_free();
+    if (entered)
+        context_leave();
+    return left;
 }
 
 static struct storage storage_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned levels)
@@ -147,14 +160,14 @@ CREATE(cuMipmappedArrayCreate, shape, levels ? levels : 1, array, shape, levels)
     {                                                                                                        \
         struct weir_object object;                                                                           \
         bool known = !weir_inside && weir_object_take(WEIR_TAG_ARRAY, (uintptr_t)array, &object);            \
-        uint64_t before = known && object.size <= WEIR_BLOCK ? card_free() : 0;                              \
+        uint64_t before = free_beside(known, &object);                                                       \
         if (!weir_inside)                                                                                    \
             weir_tiles_end(array);                                                                           \
         CUresult result = WEIR_CALL(symbol, array);                                                          \
         if (!weir_inside)                                                                                    \
             weir_tiles_ended(array, result == CUDA_SUCCESS);                                                 \
         if (known && result == CUDA_SUCCESS) {                                                               \
-            uint64_t after = before ? card_free() : 0;                                                       \
+            uint64_t after = free_beside(before != 0, &object);                                              \
             weir_count_free(object.device);                                                                  \
             weir_array_gone(&object, after - before == WEIR_BLOCK);                                          \
         } else if (known)                                                                                    \

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from limiter.pages import ControlDevice
+
 from .conftest import CONTEXT, MIB, Machine, MakeSlice, Slice
 from .kinds import LIMIT, PROGRAM, assert_charged, resting, small_slice
-from .outside import Watch, in_use
+from .outside import NVML, Watch, in_use
 
 
 @pytest.fixture
@@ -73,6 +75,18 @@ def test_a_context_takes_its_pages_along_whatever_small_arrays_others_have(
     with resting(machine, slice_, *others, *inside, "destroycontext") as results:
         assert set(results) == {"0"}
         assert slice_.stats.devices[0].used == CONTEXT + 2 * MIB == in_use(machine) - idle
+
+
+@pytest.mark.parametrize("array", ["array:900000", "array3d:900000"])  # two fill a page
+def test_a_small_array_gives_its_page_back_whatever_card_is_current(
+    machine: Machine, make_slice: MakeSlice, array: str
+) -> None:
+    machine.compile_program(PROGRAM, flags=NVML)
+    cards = (ControlDevice(uuid=uuid, context_bytes=CONTEXT) for uuid in machine.uuids())
+    slice_ = make_slice(*cards)
+    with resting(machine, slice_, array, array, array, "faraway:2") as results:
+        assert set(results) == {"0"}
+        assert [card.used for card in slice_.stats.devices] == [CONTEXT + 2 * MIB, CONTEXT]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -1,8 +1,9 @@
 /*
  * Takes and gives device memory of kinds that have no address, at random or as told:
  *
- *   object_kinds do COMMAND…     prints the result of each: KIND:BYTES takes, free:N gives the N-th back; context,
- *                                destroycontext; stack|print|heap:BYTES sets a limit; wait (for a byte on stdin)
+ *   object_kinds do COMMAND…     prints the result of each: KIND:BYTES takes, free:N gives the N-th back, faraway:N
+ *                                while a context of the second card is current; context, destroycontext;
+ *                                stack|print|heap:BYTES sets a limit; wait (for a byte on stdin)
  *   object_kinds random SEED N   N random steps; after each the slice's own figure must be NVML's for this process
  *   object_kinds crowd SEED N    the same, from a byte on stdin on, without small arrays; nothing is compared
  *
@@ -99,6 +100,15 @@ static int wait_for_byte(void)
     return (int)read(STDIN_FILENO, &byte, 1);
 }
 
+static CUresult give_from_the_second_card(int number)
+{
+    CUcontext other;
+    REQUIRE(!GPU(cuDevicePrimaryCtxRetain)(&other, 1) && !GPU(cuCtxPushCurrent_v2)(other));
+    CUresult result = give(number);
+    REQUIRE(!GPU(cuCtxPopCurrent_v2)(&other));
+    return result;
+}
+
 static bool is_limit(const char *name, CUlimit *limit)
 {
     static const char *const names[] = {"stack", "print", "heap"};
@@ -117,6 +127,8 @@ static int run(const char *command)
     sscanf(command, "%31[^:]:%llu", name, &value);
     if (!strcmp(name, "free"))
         return (int)give((int)value);
+    if (!strcmp(name, "faraway"))
+        return (int)give_from_the_second_card((int)value);
     if (!strcmp(name, "context"))
         return (int)GPU(cuCtxCreate_v2)(&context, 0, 0);
     if (!strcmp(name, "destroycontext"))
