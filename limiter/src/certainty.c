@@ -11,7 +11,8 @@
 #define CALM (TURN + TURN / 10) /* nobody who has the card in turns is undisturbed for so long */
 #define MEAN_OF 32 /* batches that are averaged */
 #define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
-#define MARKS (4 * (int64_t)WEIR_US) /* what two timing events around a kernel read too much on an idle GPU, … */
+#define MARKS ((int64_t)3400)  /* what two timing events around a kernel read too much, … */
+#define ALONE ((int64_t)1900)  /* … on an idle GPU, beside the time from the first's call to the launch's, … */
 #define AT_ONCE (10 * (int64_t)WEIR_US) /* … which an event reaches in less */
 
 /*
@@ -51,6 +52,12 @@ int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t 
     return most(certain, expected);
 }
 
+/* Whether its one launch was in its stream before the GPU was let come to its start. */
+static bool was_held(const struct batch *batch)
+{
+    return batch->launches == 1 && batch->launched < batch->hold.until;
+}
+
 /*
  * Whether the host may have set the pace: its launches took it longer than their work, and the GPU was close behind at
  * either end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
@@ -59,7 +66,9 @@ int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t 
 bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t start,
                       int64_t end)
 {
-    if (batch->launches < 2 || batch->guessed || batch->loading || batch->charged <= 0)
+    if (batch->guessed || batch->loading || batch->charged <= 0 || !batch->launches)
+        return false;
+    if (batch->launches == 1 && (batch->idle || batch->apart))
         return false;
     if ((meter->open | meter->waiting) & ~lane_bit(meter, lane))
         return false;
@@ -68,11 +77,15 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
            (end + shift - (int64_t)batch->closed < kernel + HEELS || start + shift - (int64_t)batch->opened < HEELS);
 }
 
-/* How long the GPU waited for the first launch, if it was idle until that reached it and its start was stamped then. */
+/*
+ * How long the GPU waited for the first launch, if it was idle until that reached it: commands reach it one as long
+ * after its call as the other, so it waited from call to call, less what the start event was late by.
+ */
 static int64_t idled_until_launched(const struct batch *batch, int64_t start)
 {
-    int64_t waited = (int64_t)batch->launched - start;
-    return least((int64_t)batch->calling, most(waited, waited > -AT_ONCE ? MARKS : 0));
+    int64_t apart = (int64_t)batch->launched - (int64_t)batch->marked;
+    int64_t waited = apart - most(start - (int64_t)batch->marked - AT_ONCE, 0);
+    return waited > 0 ? waited + ALONE : 0;
 }
 
 /*
@@ -84,6 +97,8 @@ static int64_t idled_until_launched(const struct batch *batch, int64_t start)
 int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, int64_t end)
 {
     start += timeline->shift;
+    if (was_held(batch))
+        return MARKS;
     if (!batch->idle && !batch->loading)
         return most((int64_t)batch->launched - (start + timeline->slack), 0);
     int64_t longest = idled_until_launched(batch, start);

@@ -59,7 +59,7 @@ void estimate_learn(struct estimate *estimate, uint64_t measured, uint32_t launc
 void estimate_correct(struct estimate *estimate, uint64_t measured)
 {
     uint64_t twice = 2 * atomic_load_explicit(&estimate->ns, memory_order_relaxed);
-    move_towards(estimate, measured < twice ? measured : twice, 2, 3);
+    move_towards(estimate, measured < twice ? measured : twice, 1, 2);
 }
 
 void estimate_scale(const struct estimate_note *notes, unsigned count, uint64_t charged, uint64_t measured)

@@ -23,6 +23,7 @@
 #include "streams.h"
 
 #define GATES 8
+#define HOLD (200 * WEIR_US) /* a launch that takes longer is not made at once */
 #define FOR_GOOD (INT64_MAX / 2) /* the driver compares as if moments turned over */
 
 static struct gate {
@@ -196,6 +197,24 @@ bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t e
     if (!closed)
         atomic_store(&failed, true);
     return closed;
+}
+
+struct hold gate_hold(CUcontext context, CUstream stream, uint64_t early)
+{
+    uint64_t until = weir_now() + HOLD;
+    return (struct hold){context, gate_close(context, stream, until, early) ? until : 0};
+}
+
+/* The thread need not wake up for this gate any more; if a later one relied on that, it is told of that one. */
+void gate_let_go(const struct hold *hold)
+{
+    uint64_t set = hold->until;
+    struct gate *gate = set ? gate_of(hold->context) : NULL;
+    if (!gate)
+        return;
+    raise_to(atomic_load(&gate->word), hold->until);
+    if (atomic_compare_exchange_strong(&soonest, &set, 0) && atomic_load(&latest) > hold->until)
+        open_at(atomic_load(&latest));
 }
 
 void gate_forget_context(CUcontext context)

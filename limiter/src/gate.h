@@ -25,6 +25,18 @@
  */
 bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t early);
 
+struct hold {
+    CUcontext context;
+    uint64_t until; /* at the latest; 0: nothing is held */
+};
+
+/*
+ * Lets nothing that is put into the stream from now on begin before it is let go, or 0.2 ms have passed: what is put
+ * there meanwhile then follows each other on the GPU without what the host took for it.
+ */
+struct hold gate_hold(CUcontext context, CUstream stream, uint64_t early);
+void gate_let_go(const struct hold *hold);
+
 /* To be called before a context is destroyed or reset: its gates open, and it may have others if it stays. */
 void gate_forget_context(CUcontext context);
 /* It is destroyed: the page that its gates used may be another's. */

@@ -8,7 +8,6 @@
  */
 #include "meter.h"
 
-#include "gate.h"
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
@@ -76,8 +75,8 @@ static struct batch *batch_take(struct meter *meter)
         batch->terms = (struct terms){.limit = 0};
         batch->guessed = batch->blind = batch->apart = batch->idle = batch->late = false;
         batch->launches = batch->note_count = 0;
-        atomic_store_explicit(&batch->launched, 0, memory_order_relaxed);
-        atomic_store_explicit(&batch->calling, 0, memory_order_relaxed); /* the launch that opened the last one */
+        batch->hold.until = 0;
+        atomic_store_explicit(&batch->launched, 0, memory_order_relaxed); /* the launch that opened the last one */
         atomic_store_explicit(&batch->loading, false, memory_order_relaxed); /* may be late in saying so */
     }
     return batch;
@@ -175,12 +174,16 @@ static bool batch_begin(struct meter *meter, struct lane *lane, const struct ter
                    timeline_poll(lane->timeline, lane->newest->end) == TIMELINE_PENDING;
     batch->blind = lane->blind = plan->blind;
     batch->apart = plan->apart;
-    batch->idle = !plan->blind && !chained && stream_idle(lane->stream);
+    if (plan->apart && lane->gate <= now)
+        batch->hold = gate_hold(lane->timeline->context, lane->stream, atomic_load(&meter->late));
+    batch->idle = !plan->blind && !chained && !batch->hold.until && stream_idle(lane->stream);
     if (!plan->blind && !chained && !(batch->start = timeline_record(lane->timeline, lane->stream))) {
+        gate_let_go(&batch->hold);
         batch_free(meter, batch);
         return false;
     }
     batch->opened = now;
+    batch->marked = weir_now();
     batch->gate = lane->gate;
     batch->terms = *terms;
     lane->open = batch;

@@ -17,6 +17,7 @@
 
 #include "coverage.h"
 #include "estimates.h"
+#include "gate.h"
 #include "hash.h"
 #include "page.h"
 #include "queue.h"
@@ -41,11 +42,12 @@ struct batch {
     CUevent start;    /* NULL: at the end of the lane's previous batch */
     CUevent end;
     uint64_t opened;  /* when its first launch came */
+    uint64_t marked;  /* when its start had been recorded */
     uint64_t gate;    /* as its lane's then */
+    struct hold hold; /* of the stream, from its start until its first launch was made */
     uint64_t closed;  /* when its end was recorded */
     _Atomic uint64_t launched; /* when the call of its first launch returned, … */
-    _Atomic uint64_t calling; /* … and the ns it took; the GPU may have been idle if `start` is set */
-    _Atomic bool loading;     /* … and part of it was loading code */
+    _Atomic bool loading;      /* … of which part was loading code */
     int64_t charged;
     struct terms terms;
     bool guessed;     /* charged without any measurement of its function */

@@ -106,10 +106,10 @@ static void catch_up(struct launch *launch, uint64_t now)
 static bool comes_due(const struct launch *launch, const struct lane *lane)
 {
     struct estimate *estimate = launch->estimate;
-    uint64_t ticks = weir_ticks();
-    if (launch->waited || ticks < atomic_load_explicit(&estimate->due, memory_order_relaxed))
+    uint64_t ticks = weir_ticks(), due = atomic_load_explicit(&estimate->due, memory_order_relaxed);
+    if (launch->waited || ticks < due)
         return false;
-    uint64_t in = estimate_due_in(&launch->meter->estimates, lane->paced || lane->gapped, ticks);
+    uint64_t in = estimate_due_in(&launch->meter->estimates, !due || lane->paced || lane->gapped, ticks);
     atomic_store_explicit(&estimate->due, ticks + in_ticks(in), memory_order_relaxed);
     return true;
 }
@@ -143,6 +143,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     lane->open->late |= opening && launch->waited;
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
+    pacing->hold = opening ? lane->open->hold : (struct hold){.until = 0};
     return true;
 }
 
@@ -226,21 +227,20 @@ void pacing_end(const struct pacing *pacing, CUresult result)
     if (!pacing->meter)
         return;
     uint64_t now = weir_now();
+    bool loading = pacing->first && now - pacing->began > PACING_LOADING;
     if (pacing->opened) {
-        uint64_t calling = now - pacing->began;
         atomic_store_explicit(&pacing->opened->launched, now, memory_order_relaxed);
-        atomic_store_explicit(&pacing->opened->calling, calling, memory_order_relaxed);
-        atomic_store_explicit(&pacing->opened->loading, pacing->first && calling > PACING_LOADING,
-                              memory_order_relaxed);
+        atomic_store_explicit(&pacing->opened->loading, loading, memory_order_relaxed);
     }
     if (pacing->first && result != CUDA_SUCCESS)
         atomic_store_explicit(&pacing->first->pending, 0, memory_order_relaxed);
-    if (!pacing->lane || result != CUDA_SUCCESS || !meter_try(pacing->meter))
-        return; /* the batch goes on */
     int error = errno;
-    if (pacing->first || pacing->meter->pending < METER_PENDING)
-        meter_close(pacing->meter, pacing->lane, now);
-    meter_release(pacing->meter);
+    if (pacing->lane && result == CUDA_SUCCESS && meter_try(pacing->meter)) { /* else the batch goes on */
+        if (pacing->first || pacing->meter->pending < METER_PENDING)
+            meter_close(pacing->meter, pacing->lane, now);
+        meter_release(pacing->meter);
+    }
+    gate_let_go(&pacing->hold);
     errno = error;
 }
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gate.h"
 #include "hooks.h"
 
 struct meter;
@@ -25,6 +26,7 @@ struct pacing {
     struct lane *lane;      /* its batch ends with this launch; NULL: it goes on */
     struct batch *opened;   /* this launch is its first … */
     uint64_t began;         /* … and the call began then */
+    struct hold hold;       /* … and does not start yet */
     struct estimate *first; /* of a function that was not measured yet */
 };
 

@@ -8,6 +8,8 @@
 #define SAMPLES 64    /* batches that are averaged */
 #define SAMPLE_MOST 2 /* a slice is not charged for more than this by what others used */
 #define STILL ((int64_t)(100 * WEIR_US)) /* what is left, at least, of work that is not complete yet */
+#define CHANGE ((int64_t)1400) /* from one kernel to the next that waits already */
+#define EVENTS ((int64_t)(6 * WEIR_US)) /* what the events of a batch take the host */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
 void meter_charge_balance(struct meter *meter, int64_t ns, uint32_t limit, uint64_t now)
@@ -75,11 +77,12 @@ static int64_t as_sampled(const struct lane *lane, const struct batch *batch)
     if (batch->launches < 2 || batch->guessed || lane->sample.charged <= 0)
         return batch->charged;
     double scale = (double)lane->sample.used / (double)lane->sample.charged;
-    return (int64_t)((double)batch->charged * (scale > SAMPLE_MOST ? SAMPLE_MOST : scale));
+    return scale > 1 ? (int64_t)((double)batch->charged * scale) : batch->charged;
 }
 
 static void take_sample(struct lane *lane, const struct batch *batch, int64_t used)
 {
+    used = least(used, SAMPLE_MOST * batch->charged);
     lane->sample.charged += (batch->charged - lane->sample.charged) / SAMPLES;
     lane->sample.used += (used - lane->sample.used) / SAMPLES;
 }
@@ -139,6 +142,18 @@ static int64_t newly_covered(struct meter *meter, const struct timeline *timelin
     return shared < used - COVERAGE_UNIT ? shared : used; /* less is rounding */
 }
 
+/* Whether the host took longer than a GPU that was kept fed would have for the batch, changes of kernels and all. */
+static bool surely_waited(const struct batch *batch)
+{
+    return (int64_t)(batch->closed - batch->opened) > batch->charged + CHANGE * batch->launches + EVENTS;
+}
+
+/* Short kernels whose first was stamped late: their time is not known to a kernel. */
+static bool vague(const struct batch *batch)
+{
+    return batch->late && batch->charged < (int64_t)METER_SHORT * batch->launches;
+}
+
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)
 {
     int64_t start = lane->end_ns, end;
@@ -158,16 +173,19 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         measured = sure + (measured - sure) / DOUBT;
     }
     bool waited = used > batch->charged && batch_host_paced(meter, lane, batch, start, end);
-    if (waited) /* what came after the last launch is sure */
+    bool surely = waited && surely_waited(batch);
+    if (surely) /* what came after the last launch is sure */
         used = least(used, most(batch->charged, end + shift - (int64_t)batch->closed));
-    if (batch->launches > 1) {
+    if (batch->launches > 1)
         lane->paced = waited;
+    if (batch->apart)
+        take_sample(lane, batch, measured);
+    else if (batch->launches > 1 && !surely)
         take_sample(lane, batch, used);
-    }
     count_gpu_time(meter, used);
     meter->foresees = true;
     meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);
-    if (!waited)
+    if (!waited && !vague(batch))
         learn(meter, batch, (uint64_t)measured, now);
     batch_free(meter, batch);
     return true;

@@ -193,7 +193,7 @@ class TestEstimate:
             pytest.approx(6 * MS, rel=0.01),
         ]
 
-    @pytest.mark.parametrize(("known", "measured", "then"), [(15, 3, 12), (4, 12, 4.5), (2, 2000, 2.25)])
+    @pytest.mark.parametrize(("known", "measured", "then"), [(15, 3, 9), (4, 12, 5), (2, 2000, 2.5)])
     def test_a_launch_timed_by_itself_corrects_it_by_a_part_and_one_that_was_disturbed_hardly(
         self, measures: Any, known: float, measured: float, then: float
     ) -> None:

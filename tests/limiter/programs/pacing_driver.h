@@ -60,7 +60,9 @@ static CUresult fake_elapsed(float *ms, CUevent start, CUevent end)
     return CUDA_SUCCESS;
 }
 
-/* Of the real one's thread, which wakes up late as all do, and of the card, which sees the word some 8 us later. */
+#define SEEN (8 * WEIR_US) /* a word is seen by the card so much later than it is written */
+
+/* Of the real one's thread, which wakes up late as all do, and of the card. */
 bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t early)
 {
     uint64_t opens = later(opening, opening - early + (uint64_t)(me->set.late_us * 1e3));
@@ -69,8 +71,27 @@ bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t e
         return false;
     spend(0.75);
     me->calls++;
-    enqueue(stream, (struct op){.soonest = later(opens, me->now) + 8 * WEIR_US, .event = new_event()});
+    enqueue(stream, (struct op){.soonest = later(opens, me->now) + SEEN, .event = new_event()});
     return true;
+}
+
+static struct op *held_op[TENANTS];
+
+struct hold gate_hold(CUcontext context, CUstream stream, uint64_t early)
+{
+    uint64_t until = me->now + 200 * WEIR_US;
+    if (!gate_close(context, stream, until, early))
+        return (struct hold){context, 0};
+    held_op[me - tenants] = last_op(stream);
+    return (struct hold){context, until};
+}
+
+void gate_let_go(const struct hold *hold)
+{
+    struct op *op = held_op[me - tenants];
+    if (hold->until && op && op->soonest > me->now + SEEN)
+        op->soonest = me->now + SEEN;
+    held_op[me - tenants] = NULL;
 }
 
 void gate_forget_context(CUcontext context) { (void)context; }

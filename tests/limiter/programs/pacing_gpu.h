@@ -17,7 +17,6 @@
 #define SUBMIT (2 * WEIR_US)      /* from a launch to its kernel's begin */
 #define LINGER (10 * WEIR_US)     /* a process that is idle for longer loses the GPU to who has work … */
 #define HAND_OVER (20 * WEIR_US)  /* … in that time: there is nothing to save */
-#define SMOOTH (10 * WEIR_US)     /* shorter gaps do not show in the card's own utilisation */
 
 struct op {
     uint64_t left;    /* ns; of a kernel */
@@ -74,8 +73,8 @@ static void finish(unsigned process, unsigned index)
     struct op *op = head(channel);
     const struct settings *card = &tenants[0].set;
     events[op->event] = gpu.now;
-    channel->after = gpu.now + (op->kernel ? 0 : (uint64_t)(card->mark_us * 1e3));
-    channel->kernel_after = later(channel->after, gpu.now + (op->kernel ? (uint64_t)(card->gap_us * 1e3) : 0));
+    channel->after = gpu.now;
+    channel->kernel_after = gpu.now + (uint64_t)((op->kernel ? card->gap_us : card->mark_us) * 1e3);
     channel->head = (channel->head + 1) % QUEUE;
     if (--channel->count == 0)
         gpu.filled[process] &= ~(UINT32_C(1) << index);
@@ -94,15 +93,20 @@ static uint64_t outside_slot(const struct settings *set, uint64_t start, uint64_
     return sum;
 }
 
-static void count_residency(struct tenant *tenant, uint64_t start, uint64_t end)
+/*
+ * The card's own utilisation holds the change to a kernel that waited already, with an event between them or not; of
+ * a gap that the host left, so much.
+ */
+static void count_residency(struct tenant *tenant, uint64_t waits_since, uint64_t start, uint64_t end)
 {
-    uint64_t gap = start - tenant->last_busy;
+    uint64_t gap = start - tenant->last_busy, change = (uint64_t)(tenants[0].set.gap_us * 1e3);
+    bool fed = waits_since <= tenant->last_busy && gap < LINGER;
     tenant->last_busy = end;
     if (!tenant->from || end <= tenant->from)
         return;
     start = later(start, tenant->from);
     tenant->busy += end - start;
-    tenant->smooth += end - start + (gap < SMOOTH ? gap : 0);
+    tenant->smooth += end - start + (fed ? gap : sooner(gap, change));
     tenant->outside += outside_slot(&tenant->set, start, end);
     for (uint64_t t = start; t < end;) {
         uint64_t window = (t - tenant->from) / WEIR_S, edge = tenant->from + (window + 1) * WEIR_S;
@@ -148,17 +152,19 @@ static uint64_t others_ready(void)
 /* Runs the current process until something changes, at most until `limit`. */
 static void run_kernels(uint64_t limit)
 {
-    uint64_t step = limit;
+    uint64_t step = limit, waits_since = NEVER;
     uint32_t running = 0;
     for (uint32_t filled = gpu.filled[gpu.process]; filled; filled &= filled - 1) {
         unsigned index = (unsigned)__builtin_ctz(filled);
         struct channel *channel = &gpu.channels[gpu.process][index];
         bool begins = ready(channel) <= gpu.now;
         running |= begins ? UINT32_C(1) << index : 0;
+        if (begins)
+            waits_since = sooner(waits_since, head(channel)->soonest);
         step = sooner(step, begins ? gpu.now + head(channel)->left : ready(channel));
     }
     if (running && step > gpu.now)
-        count_residency(&tenants[gpu.process], gpu.now, step);
+        count_residency(&tenants[gpu.process], waits_since, gpu.now, step);
     uint64_t ran = step - gpu.now;
     gpu.now = step;
     for (; running; running &= running - 1) {
@@ -221,6 +227,12 @@ static void enqueue(CUstream stream, struct op op)
         await(head(channel)->event);
     channel->ops[(channel->head + channel->count++) % QUEUE] = op;
     gpu.filled[process] |= UINT32_C(1) << index;
+}
+
+static struct op *last_op(CUstream stream)
+{
+    struct channel *channel = &gpu.channels[me - tenants][(uintptr_t)stream >> 8 & (STREAMS - 1)];
+    return &channel->ops[(channel->head + channel->count - 1) % QUEUE];
 }
 
 /* Runs tenants in the order of their clocks until all have ended. */
