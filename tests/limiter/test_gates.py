@@ -1,4 +1,4 @@
-"""Gates by themselves (limiter/src/gate.c): a stream that is held goes on when it is let go, and in any case soon."""
+"""Gates by themselves (limiter/src/gate.c): a held stream goes on when it is let go, and in any case soon."""
 
 from __future__ import annotations
 
