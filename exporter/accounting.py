@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
-from exporter.audit import audited
-from exporter.snapshot import Container, Counters, GpusReading, SliceState
+from exporter.audit import Audit
+from exporter.snapshot import Container, Counters, GpusReading, SliceKey, SliceState
 
 _COUNTERS = [one.name for one in fields(Counters)]
-Key = tuple[str, str, str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,17 @@ class Accounting:
     """Remembers the last tick of every slice."""
 
     def __init__(self) -> None:
-        self._before: dict[Key, _Memory] = {}
+        self.audit = Audit()
+        self._before: dict[SliceKey, _Memory] = {}
 
     def advance(
         self, containers: Iterable[Container], now: float, gpus: GpusReading | None = None
     ) -> tuple[SliceState, ...]:
         """The states at `now` (monotonic seconds) of these containers' slices; `gpus`: NVML's last word."""
         seen = [SliceState(one, claims, claims.counters) for one in containers for claims in one.slices]
-        after: dict[Key, _Memory] = {}
-        for state in audited(seen, gpus or GpusReading())[0]:
-            key = (*state.container.key, state.container.generation, state.claims.index)
-            after[key] = _Memory(now, _advance(state, self._before.get(key), now))
+        after: dict[SliceKey, _Memory] = {}
+        for state in self.audit.look(seen, gpus):
+            after[state.key] = _Memory(now, _advance(state, self._before.get(state.key), now))
         self._before = after
         return tuple(memory.state for memory in after.values())
 

@@ -1,8 +1,10 @@
 """Holds what slices claim against NVML: whose are the processes on a card, and how many bytes do they hold?
 
-Pure. NVML speaks of host process IDs and a slot holds the ID of its process's own namespace. Where IDs mean
+NVML speaks of host process IDs and a slot holds the ID of its process's own namespace. Where IDs mean
 the same here (the collector knows), a process without a slot is told by its origin; elsewhere only slots that
 NVML knows say anything, and for what nobody can say there is None, never 0.
+Pages and NVML are read one after the other, and in between a process may end or free what it holds. So what
+speaks against a slice counts once two readings of NVML in a row say so. `audited` is one look, and pure.
 """
 
 from __future__ import annotations
@@ -10,8 +12,62 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from exporter.snapshot import GpusReading, GpuState, SliceState
+from exporter.snapshot import GpusReading, GpuState, SliceKey, SliceState
 from limiter.belonging import Belongs, Household, tell
+
+Pids = tuple[int, ...] | None
+Verdicts = tuple[Mapping[SliceKey, SliceState], Mapping[str, Pids]]  # of slices, and of cards by UUID
+
+
+class Audit:
+    """What the last two readings of NVML agree on; of the first one alone, what it says."""
+
+    def __init__(self) -> None:
+        self._reading: GpusReading | None = None
+        self._raw: Verdicts = ({}, {})
+        self._agreed: Verdicts = ({}, {})
+
+    def look(self, slices: Iterable[SliceState], gpus: GpusReading | None) -> tuple[SliceState, ...]:
+        """The slices with what NVML says of them; a reading that was looked at before says nothing new."""
+        states, cards = audited(slices, gpus or GpusReading())
+        if gpus is None:
+            return states
+        if gpus is not self._reading:
+            raw: Verdicts = (
+                {one.key: one for one in states},
+                {card.gpu.uuid: card.outside for card in cards.gpus},
+            )
+            before, self._raw = (raw if self._reading is None else self._raw), raw
+            self._reading = gpus
+            self._agreed = (
+                {key: _both(one, before[0].get(key)) for key, one in raw[0].items()},
+                {uuid: _both_pids(pids, before[1].get(uuid)) for uuid, pids in raw[1].items()},
+            )
+        return tuple(self._with_verdict(one) for one in states)
+
+    def onto(self, gpus: GpusReading) -> GpusReading:
+        """A reading, whose cards say which of their processes belong to no slice."""
+        return replace(gpus, gpus=tuple(self._with_outside(card) for card in gpus.gpus))
+
+    def _with_verdict(self, state: SliceState) -> SliceState:
+        if said := self._agreed[0].get(state.key):
+            return replace(state, strays=said.strays, unaccounted=said.unaccounted)
+        return replace(state, strays=None, unaccounted=None)
+
+    def _with_outside(self, card: GpuState) -> GpuState:
+        here = {one.pid for one in card.processes}
+        pids = self._agreed[1].get(card.gpu.uuid)
+        return replace(card, outside=None if pids is None else tuple(pid for pid in pids if pid in here))
+
+
+def _both(now: SliceState, before: SliceState | None) -> SliceState:
+    strays, excess = (before.strays, before.unaccounted) if before else (None, None)
+    least = None if now.unaccounted is None else min(now.unaccounted, excess or 0)
+    return replace(now, strays=_both_pids(now.strays, strays), unaccounted=least)
+
+
+def _both_pids(now: Pids, before: Pids) -> Pids:
+    return None if now is None else tuple(pid for pid in now if pid in (before or ()))
 
 
 def audited(states: Iterable[SliceState], gpus: GpusReading) -> tuple[tuple[SliceState, ...], GpusReading]:
@@ -36,7 +92,7 @@ def _by_slots(state: SliceState, card: Mapping[int, int] | None, everywhere: set
     pids = state.container.pids
     if card is None or state.container.pod or (pids and everywhere.isdisjoint(pids)):
         return _unsaid(state)
-    return replace(state, driver_used=sum(card.get(pid, 0) for pid in pids), strays=None)
+    return _said(state, sum(card.get(pid, 0) for pid in pids), None)
 
 
 def _by_origin(state: SliceState, card: Mapping[int, int] | None, told: Mapping[int, Belongs]) -> SliceState:
@@ -45,12 +101,18 @@ def _by_origin(state: SliceState, card: Mapping[int, int] | None, told: Mapping[
     path = state.container.path
     mine = [pid for pid in card if pid in told and (owner := told[pid].household) and owner.path == path]
     loose = tuple(pid for pid in mine if not told[pid].slot)
-    return replace(state, driver_used=sum(card[pid] for pid in mine), strays=loose)
+    return _said(state, sum(card[pid] for pid in mine), loose)
+
+
+def _said(state: SliceState, used: int, strays: Pids) -> SliceState:
+    """NVML leaves managed memory out, so what the ledger holds of it is not compared."""
+    excess = used - (state.claims.memory_used - state.claims.memory_managed)
+    return replace(state, driver_used=used, strays=strays, unaccounted=max(0, excess))
 
 
 def _unsaid(state: SliceState) -> SliceState:
     """Nobody can say now; what an earlier audit said is over."""
-    return replace(state, driver_used=None, strays=None)
+    return replace(state, driver_used=None, strays=None, unaccounted=None)
 
 
 def _with_outside(card: GpuState, told: Mapping[int, Belongs]) -> GpuState:

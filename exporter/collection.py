@@ -1,6 +1,7 @@
 """Runs the collectors in the background and keeps the newest rendered page.
 
-Each collector has a thread of its own, so a driver that hangs holds up nobody else; a publisher renders
+Each collector has a thread of its own, so a driver that hangs holds up nobody else; the slices are read right
+after NVML, that both speak of one moment, and without it where it does not answer. A publisher renders
 whenever the slices were read, and once a period in any case. A collector that fails loses its `success`, and
 its last good value goes on being served until it is older than `max_age`; then its series vanish. Scrapes
 only ever take the finished page: they cost the sources nothing. Threads are daemons: a call that
@@ -17,13 +18,15 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from exporter.accounting import Accounting
-from exporter.audit import audited
+from exporter.audit import Audit, audited
 from exporter.collectors import Collector
 from exporter.render import Page, Renderer
 from exporter.snapshot import GpusReading, Health, SlicesReading, SliceState, Snapshot
 from weir.errors import WeirError
 
 R = TypeVar("R")
+
+_PATIENCE = 1.5  # periods: NVML is a little late at times, and is read at the same moment as the slices
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,11 @@ class _Accounted:
         self._clocks = clocks
         self._accounting = Accounting()
 
+    @property
+    def audit(self) -> Audit:
+        """What speaks against slices, as of the last reading."""
+        return self._accounting.audit
+
     def collect(self) -> tuple[SlicesReading, tuple[SliceState, ...]]:
         reading = self._slices.collect()
         return reading, self._accounting.advance(reading.containers, self._clocks.monotonic(), self._gpus())
@@ -126,20 +134,21 @@ class Collection:
         self.settings = settings or Settings()
         self._clocks = clocks or Clocks()
         self._nvml = Watch("nvml", nvml, self._clocks)
-        accounted = _Accounted(slices, lambda: self._nvml.value(self.settings.max_age), self._clocks)
-        self._slices = Watch("slices", accounted, self._clocks)
+        self._accounted = _Accounted(slices, lambda: self._nvml.value(self.settings.max_age), self._clocks)
+        self._slices = Watch("slices", self._accounted, self._clocks)
         self._renderer = renderer
         self._threads: list[threading.Thread] = []
         self._published: tuple[float, Snapshot, Page] | None = None
         self._unpublished = ""  # why the last page could not be made
         self._stop = threading.Event()
+        self._shown = threading.Event()
         self._fresh = threading.Event()
 
     def start(self) -> None:
         """Start the threads; the first page is there soon after."""
         self._threads = [
-            threading.Thread(target=self._repeat, args=(self._step_slices,), name="slices", daemon=True),
-            threading.Thread(target=self._repeat, args=(self._step_nvml,), name="nvml", daemon=True),
+            threading.Thread(target=self._slices_for_ever, name="slices", daemon=True),
+            threading.Thread(target=self._nvml_for_ever, name="nvml", daemon=True),
             threading.Thread(target=self._publish_for_ever, name="publish", daemon=True),
         ]
         for thread in self._threads:
@@ -148,6 +157,7 @@ class Collection:
     def stop(self) -> None:
         """Ask the threads to end; waits for none of them."""
         self._stop.set()
+        self._shown.set()
         self._fresh.set()
 
     def collect_once(self) -> Snapshot:
@@ -165,20 +175,22 @@ class Collection:
     def snapshot(self) -> Snapshot:
         """The newest values, without those that are too old."""
         max_age = self.settings.max_age
-        accounted, gpus = self._slices.value(max_age), self._nvml.value(max_age) or GpusReading()
+        accounted, shown = self._slices.value(max_age), self._nvml.value(max_age)
+        gpus = shown or GpusReading()
         patience = self.settings.stale_after()
         health = (self._slices.health(patience), self._nvml.health(patience))
         if accounted is None:
             return Snapshot(self._clocks.wall(), gpus=gpus, health=health)
         slices, states = accounted
-        states, gpus = audited(states, gpus)
+        if shown is None:
+            states, _ = audited(states, gpus)
         return Snapshot(
             self._clocks.wall(),
             states,
             slices.containers,
             slices.regions,
             slices.torn_reads,
-            gpus,
+            self._accounted.audit.onto(gpus),
             health,
         )
 
@@ -220,12 +232,19 @@ class Collection:
 
     def _step_nvml(self) -> None:
         self._nvml.step()
+        self._shown.set()
 
-    def _repeat(self, body: Callable[[], None]) -> None:
+    def _nvml_for_ever(self) -> None:
         while not self._stop.is_set():
             begin = time.monotonic()
-            body()
+            self._step_nvml()
             self._stop.wait(max(0.0, begin + self.settings.period - time.monotonic()))
+
+    def _slices_for_ever(self) -> None:
+        while not self._stop.is_set():
+            self._shown.wait(_PATIENCE * self.settings.period)
+            self._shown.clear()
+            self._step_slices()
 
     def _publish_for_ever(self) -> None:
         while not self._stop.is_set():

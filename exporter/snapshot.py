@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from limiter.belonging import Origin
 from weir.nvml import Gpu, GpuProcess, GpuReading
 
+SliceKey = tuple[str, str, str, int, int]
 REGION_STATES = ("live", "stale", "orphan", "corrupt", "version_mismatch")
 
 
@@ -135,7 +136,13 @@ class SliceState:
     overrun_byte_seconds: float = 0.0
     driver_used: int | None = None  # NVML's bytes for the slice's processes
     strays: tuple[int, ...] | None = None  # of these, those without a slot; None: nobody can tell
+    unaccounted: int | None = None  # bytes that NVML shows and the ledger does not
     ratio_error: float | None = None  # (used - limit) / limit
+
+    @property
+    def key(self) -> SliceKey:
+        """What it is known by from one tick to the next; a new generation is a new slice."""
+        return (*self.container.key, self.container.generation, self.claims.index)
 
     @property
     def started(self) -> float:
@@ -146,13 +153,6 @@ class SliceState:
     def in_use(self) -> int:
         """Bytes held, by the larger word: the ledger's, or NVML's with the managed ones it leaves out."""
         return max(self.claims.memory_used, (self.driver_used or 0) + self.claims.memory_managed)
-
-    @property
-    def unaccounted(self) -> int | None:
-        """Bytes that NVML shows and the ledger does not. NVML leaves managed memory out, so do we."""
-        if self.driver_used is None:
-            return None
-        return max(0, self.driver_used - (self.claims.memory_used - self.claims.memory_managed))
 
 
 @dataclass(frozen=True, slots=True)

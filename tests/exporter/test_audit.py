@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.audit import audited
+from exporter.audit import Audit, audited
 from exporter.snapshot import GpusReading
 from limiter.belonging import Origin
-from tests.exporter.builders import MIB, container, gpus, states
+from tests.exporter.builders import MIB, claims, container, gpus, states
 from weir.nvml import GpuProcess
 
 ALICE = container("alice", path="/slices/alice", supervisor=100, pids=(110,))
@@ -56,3 +56,48 @@ def test_where_ids_mean_nothing_here_nobody_is_called_a_stray(on_card, bytes_kno
     slices, card = look(on_card)
     assert (slices["alice"].strays, card.outside) == (None, None)
     assert slices["alice"].driver_used == bytes_known
+
+
+def verdicts(*looks):
+    """What is said of alice after each look: (bytes of each process on the card, her ledger's)."""
+    audit, said = Audit(), []
+    for on_card, used in looks:
+        alice = replace(ALICE, slices=(claims(memory_used=used * MIB, memory_managed=0),))
+        reading = gpus(*(GpuProcess(pid, size * MIB) for pid, size in on_card.items()))
+        origins = {pid: child_of(100, pid) if pid < 200 else Origin(pid) for pid in on_card}
+        reading = replace(reading, origins=origins)
+        (one,) = audit.look(states(alice), reading)
+        said.append((one.unaccounted // MIB, one.strays, audit.onto(reading).gpus[0].outside))
+    return said
+
+
+CALM = ({110: 600}, 600)
+
+
+@pytest.mark.parametrize(
+    ("accusing", "verdict"),
+    [
+        (({110: 600}, 100), (500, (), ())),
+        (({110: 600, 111: 90}, 690), (0, (111,), ())),
+        (({110: 600, 900: 90}, 600), (0, (), (900,))),
+    ],
+    ids=["more than the ledger", "a process without a slot", "a process of no slice"],
+)
+def test_what_one_reading_says_is_held_against_nobody_until_the_next_agrees(accusing, verdict):
+    nothing = (0, (), ())
+    assert verdicts(CALM, accusing, CALM, accusing, accusing) == [nothing] * 4 + [verdict]
+    assert verdicts(accusing) == [verdict]  # there is nothing to compare the first one with
+
+
+def test_less_of_two_readings_is_unaccounted_for():
+    assert verdicts(CALM, ({110: 900}, 600), ({110: 1100}, 600))[-1] == (300, (), ())
+
+
+def test_a_reading_that_was_looked_at_before_is_no_second_one():
+    audit, calm = Audit(), replace(gpus(GpuProcess(110, 600 * MIB)), origins={110: child_of(100, 110)})
+    audit.look(states(ALICE), calm)
+    later = replace(calm)
+    for used in (600, 100, 100):  # freed after the card was asked
+        alice = replace(ALICE, slices=(claims(memory_used=used * MIB, memory_managed=0),))
+        (one,) = audit.look(states(alice), later)
+        assert one.unaccounted == 0

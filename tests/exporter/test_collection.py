@@ -160,3 +160,15 @@ def wait_until(holds):
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_slices_are_read_right_after_the_card_that_both_speak_of_one_moment():
+    nvml, slices = FakeCollector(gpus()), FakeCollector(slices_reading())
+    collection = Collection(slices, nvml, Renderer("0.1.0"), Settings(period=600.0))
+    collection.start()
+    try:
+        wait_until(lambda: (nvml.calls, slices.calls) == (1, 1))
+        collection._step_nvml()
+        wait_until(lambda: slices.calls == 2)
+    finally:
+        collection.stop()
