@@ -14,6 +14,7 @@ import pytest
 PROGRAMS = Path(__file__).parent / "programs"
 CLIENTS = (
     "execution",
+    "modules",
     "streams",
     "words",
     "words_ends",

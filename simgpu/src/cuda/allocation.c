@@ -60,19 +60,32 @@ bool sim_allocation_none_in(uint64_t base, uint64_t size)
     return sim_ranges_gap(&allocations, base, base + size, size, 1) == base;
 }
 
+static CUresult add_extent(struct sim_allocation *fields, struct sim_allocation **made)
+{
+    fields->base = fields->extent.base;
+    fields->size = fields->extent.size;
+    fields->context = fields->extent.context;
+    fields->device = fields->context->device;
+    *made = sim_allocation_add(fields);
+    if (*made)
+        return CUDA_SUCCESS;
+    sim_extent_give(&fields->extent);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult sim_buffer_create(struct sim_context *context, enum sim_use use, enum sim_memory_kind kind,
                            uint64_t size, enum sim_shelf shelf, struct sim_allocation **made)
 {
-    struct sim_allocation fields = {.size = size, .use = use, .context = context, .device = context->device};
+    struct sim_allocation fields = {.use = use};
     CUresult result = sim_extent_take(context, kind, size, shelf, &fields.extent);
-    if (result)
-        return result;
-    fields.base = fields.extent.base;
-    *made = sim_allocation_add(&fields);
-    if (*made)
-        return CUDA_SUCCESS;
-    sim_extent_give(&fields.extent);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return result ? result : add_extent(&fields, made);
+}
+
+CUresult sim_storage_create(struct sim_context *context, struct sim_image *image, struct sim_allocation **made)
+{
+    struct sim_allocation fields = {.use = SIM_USE_GLOBAL, .owner = image};
+    CUresult result = sim_extent_take_storage(context, image->stored, image->storage_charge, &fields.extent);
+    return result ? result : add_extent(&fields, made);
 }
 
 void sim_buffer_destroy(struct sim_allocation *allocation)

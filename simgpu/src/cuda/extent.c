@@ -41,16 +41,17 @@ CUresult sim_card_take(uint32_t device, enum sim_memory_kind kind, uint64_t byte
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* `size` bytes of addresses, for which the card is charged `charged`. */
 static CUresult charged_range(struct sim_context *context, enum sim_memory_kind kind, uint64_t size,
-                              enum sim_shelf shelf, uint64_t *base)
+                              uint64_t charged, enum sim_shelf shelf, uint64_t *base)
 {
-    CUresult result = sim_card_take(context->device, kind, size);
+    CUresult result = sim_card_take(context->device, kind, charged);
     if (result)
         return result;
     *base = sim_arena_take(size, sim_hardware->block_bytes, shelf == SIM_LOW);
     if (*base)
         return CUDA_SUCCESS;
-    sim_memory_give(context->device, kind, size);
+    sim_memory_give(context->device, kind, charged);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -93,7 +94,8 @@ static CUresult block_create(struct sim_context *context, enum sim_memory_kind k
     struct sim_block *block = calloc(1, sizeof *block + units / 64 * sizeof(uint64_t));
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = charged_range(context, kind, sim_hardware->block_bytes, shelf, &block->base);
+    uint64_t bytes = sim_hardware->block_bytes;
+    CUresult result = charged_range(context, kind, bytes, bytes, shelf, &block->base);
     if (result) {
         free(block);
         return result;
@@ -155,7 +157,15 @@ CUresult sim_extent_take(struct sim_context *context, enum sim_memory_kind kind,
     if (size > sim_hardware->total_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     extent->charged = round_up(size, sim_hardware->block_bytes);
-    return charged_range(context, kind, extent->charged, shelf, &extent->base);
+    return charged_range(context, kind, extent->charged, extent->charged, shelf, &extent->base);
+}
+
+CUresult sim_extent_take_storage(struct sim_context *context, uint64_t size, uint64_t charged,
+                                 struct sim_extent *extent)
+{
+    *extent = (struct sim_extent){
+        .size = size, .charged = charged, .context = context, .kind = SIM_MEMORY_MODULE, .shared_fd = -1};
+    return charged_range(context, extent->kind, round_up(size, SIM_UNIT), charged, SIM_ANYWHERE, &extent->base);
 }
 
 void sim_extent_give(struct sim_extent *extent)

@@ -12,9 +12,7 @@
 struct sim_allocation;
 
 struct sim_global { /* a variable at module scope */
-    CUdeviceptr address; /* 0: nobody asked for it yet, or it is stored with the others … */
-    bool stored;
-    uint64_t offset; /* … there */
+    uint64_t offset; /* in the image's storage */
     size_t size;
     struct sim_global *next;
     char name[];
@@ -28,8 +26,9 @@ struct sim_image { /* a CUmodule or a CUlibrary */
     struct sim_context *context; /* NULL: a library, used in any context */
     uint32_t device;             /* where `charged` bytes were taken */
     uint64_t charged;
-    uint64_t stored; /* bytes of all its variables, where they are stored together … */
-    struct sim_allocation *storage; /* … and where; NULL: not loaded yet, or its context has ended */
+    uint64_t stored;                /* bytes of all its variables; … */
+    uint64_t storage_charge;        /* … what the card charges for them, … */
+    struct sim_allocation *storage; /* … and where they lie; NULL: not loaded yet, or its context has ended */
     pthread_mutex_t mutex;
     struct sim_function *functions;
     struct sim_global *globals;
@@ -52,7 +51,7 @@ void sim_image_displace(struct sim_image *image);
 void sim_ptx_parse(struct sim_image *image);
 struct sim_variable { /* a declaration in PTX text */
     const char *name;
-    size_t name_length, size;
+    size_t name_length, size, align;
     bool constant;
 };
 /* The next variable at or behind `at`; returns where to go on, NULL when there is none. */

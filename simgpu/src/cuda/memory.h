@@ -57,11 +57,12 @@ void sim_arena_clear(uint64_t address, uint64_t size);            /* private zer
 /* ---- card memory in the driver's granularity (extent.c) ---- */
 
 struct sim_block;
+struct sim_image;
 
 struct sim_extent { /* memory of a card: whole blocks of its own, or part of a shared one */
     uint64_t base;
     uint64_t size;           /* as asked */
-    uint64_t charged;        /* whole blocks; 0 when packed */
+    uint64_t charged;        /* whole blocks; 0: packed, or in what the context was charged for */
     struct sim_block *block; /* packed: where it lies */
     struct sim_context *context;
     enum sim_memory_kind kind;
@@ -76,6 +77,9 @@ enum sim_shelf { /* what may lie in one block */
 
 CUresult sim_extent_take(struct sim_context *context, enum sim_memory_kind kind, uint64_t size,
                          enum sim_shelf shelf, struct sim_extent *extent);
+/* For an image's variables, which may lie in what the context was charged for: then `charged` is 0. */
+CUresult sim_extent_take_storage(struct sim_context *context, uint64_t size, uint64_t charged,
+                                 struct sim_extent *extent);
 void sim_extent_give(struct sim_extent *extent);
 /* Put its bytes into a file, so that another process can map them: which, where they begin there, its size. */
 CUresult sim_extent_share(struct sim_extent *extent, int *fd, uint64_t *offset, uint64_t *size);
@@ -127,10 +131,12 @@ struct sim_allocation *sim_allocation_find(uint64_t address);
 struct sim_allocation *sim_allocation_at(uint64_t base); /* only if it begins there */
 bool sim_allocation_none_in(uint64_t base, uint64_t size); /* [base, base + size) touches no allocation */
 
-/* Take memory of a context's card and record it: what cuMemAlloc does, and storage for module globals. */
+/* Take memory of a context's card and record it: what cuMemAlloc does. */
 CUresult sim_buffer_create(struct sim_context *context, enum sim_use use, enum sim_memory_kind kind,
                            uint64_t size, enum sim_shelf shelf, struct sim_allocation **made);
-void sim_buffer_destroy(struct sim_allocation *allocation);
+/* … of the variables of an image, as it was planned. */
+CUresult sim_storage_create(struct sim_context *context, struct sim_image *image, struct sim_allocation **made);
+void sim_buffer_destroy(struct sim_allocation *allocation); /* either's */
 
 void sim_host_destroy(struct sim_allocation *allocation); /* page-locked memory (host_memory.c) */
 

@@ -135,14 +135,13 @@ const char *sim_ptx_next_variable(const char *at, struct sim_variable *variable)
     size_t length;
     const char *last = NULL; /* where the word before ended: `ld.global` is no declaration */
     for (at = next_word(at, &length); length; at = next_word(at, &length)) {
-        size_t align;
         variable->constant = is(at, length, ".const");
         bool found = variable->constant || is(at, length, ".global");
         bool part = at == last && identifier(at[-1]);
         last = at += length;
         if (!found || part)
             continue;
-        at = declaration(at, &variable->name, &variable->name_length, &variable->size, &align);
+        at = declaration(at, &variable->name, &variable->name_length, &variable->size, &variable->align);
         if (variable->name)
             return at;
     }

@@ -1,10 +1,10 @@
 /*
  * The variables of an image and the memory they take.
  *
- * Together 1 MiB and more, they lie in whole blocks of their own: a module's from its load on, as on an H200 (1, 8
- * and 64 MiB took 2, 8 and 64), a library's from its first use in a context on (not measured), in that context
- * alone. Smaller ones take theirs when they are asked for (not measured).
- * What it does not do: find variables in binaries; only PTX is read.
+ * They lie together: a module's from its load on, a library's from its first use in a context on, in that context
+ * alone. 1 MiB of them and more take whole blocks of their own, as on an H200 (1, 8 and 64 MiB took 2, 8 and 64),
+ * less lies in what the context has taken already (64 modules of 4 KiB took nothing), and so do constants.
+ * What it does not do: find variables in binaries (only PTX is read), or give one its first value: all are zeros.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,10 @@
 #include "image.h"
 #include "memory.h"
 
-#define ALIGNMENT 8
+static uint64_t round_up(uint64_t value, uint64_t step)
+{
+    return (value + step - 1) / step * step;
+}
 
 static struct sim_global *add_global(struct sim_image *image, const struct sim_variable *variable)
 {
@@ -21,34 +24,24 @@ static struct sim_global *add_global(struct sim_image *image, const struct sim_v
         return NULL;
     memcpy(global->name, variable->name, variable->name_length);
     global->size = variable->size;
+    global->offset = round_up(image->stored, variable->align);
+    image->stored = global->offset + variable->size;
     global->next = image->globals;
     image->globals = global;
     return global;
 }
 
-static uint64_t round_up(uint64_t value, uint64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
 CUresult sim_image_plan(struct sim_image *image)
 {
     struct sim_variable variable;
-    uint64_t total = 0;
-    for (const char *at = image->bytes; (at = sim_ptx_next_variable(at, &variable));)
-        total += variable.constant ? 0 : round_up(variable.size, ALIGNMENT);
-    if (total < sim_hardware->packed_bytes)
-        return CUDA_SUCCESS;
+    uint64_t counted = 0;
     for (const char *at = image->bytes; (at = sim_ptx_next_variable(at, &variable));) {
-        struct sim_global *global = variable.constant ? NULL : add_global(image, &variable);
-        if (!global && !variable.constant)
+        if (variable.size && !add_global(image, &variable))
             return CUDA_ERROR_OUT_OF_MEMORY;
-        if (global) {
-            global->stored = true;
-            global->offset = image->stored;
-            image->stored += round_up(variable.size, ALIGNMENT);
-        }
+        counted += variable.constant ? 0 : variable.size;
     }
+    if (counted >= sim_hardware->packed_bytes)
+        image->storage_charge = round_up(counted, sim_hardware->block_bytes);
     return CUDA_SUCCESS;
 }
 
@@ -59,11 +52,7 @@ CUresult sim_image_place(struct sim_image *image, struct sim_context *context)
         return result;
     sim_memory_lock();
     if (!image->storage)
-        result = sim_buffer_create(context, SIM_USE_GLOBAL, SIM_MEMORY_MODULE,
-                                   round_up(image->stored, sim_hardware->block_bytes), SIM_ANYWHERE,
-                                   &image->storage);
-    if (!result)
-        image->storage->owner = image;
+        result = sim_storage_create(context, image, &image->storage);
     sim_memory_unlock();
     return result;
 }
@@ -72,8 +61,6 @@ void sim_image_displace(struct sim_image *image)
 {
     for (struct sim_global *g = image->globals, *next; g; g = next) {
         next = g->next;
-        if (g->address)
-            cuMemFree_v2(g->address);
         free(g);
     }
     sim_memory_lock();
@@ -87,40 +74,21 @@ static struct sim_global *find_global(struct sim_image *image, const char *name)
     for (struct sim_global *global = image->globals; global; global = global->next)
         if (strcmp(global->name, name) == 0)
             return global;
-    struct sim_variable variable;
-    for (const char *at = image->text ? image->bytes : NULL; at && (at = sim_ptx_next_variable(at, &variable));)
-        if (strlen(name) == variable.name_length && memcmp(name, variable.name, variable.name_length) == 0)
-            return variable.size ? add_global(image, &variable) : NULL;
     return NULL;
-}
-
-static CUresult address_of(struct sim_image *image, struct sim_global *global, CUdeviceptr *address)
-{
-    struct sim_context *context;
-    CUresult result = CUDA_SUCCESS;
-    if (global->stored) {
-        result = sim_context_resolve(NULL, &context);
-        if (!result)
-            result = sim_image_place(image, context);
-        *address = result ? 0 : image->storage->base + global->offset;
-        return result;
-    }
-    if (!global->address)
-        result = cuMemAlloc_v2(&global->address, global->size);
-    *address = global->address;
-    return result;
 }
 
 CUresult sim_image_global(struct sim_image *image, const char *name, CUdeviceptr *address, size_t *size)
 {
-    CUdeviceptr found = 0;
-    pthread_mutex_lock(&image->mutex);
+    struct sim_context *context;
     struct sim_global *global = find_global(image, name);
-    CUresult result = global ? address_of(image, global, &found) : CUDA_ERROR_NOT_FOUND;
+    if (!global)
+        return CUDA_ERROR_NOT_FOUND;
+    CUresult result = sim_context_resolve(NULL, &context);
+    if (!result)
+        result = sim_image_place(image, context);
     if (!result && address)
-        *address = found;
+        *address = image->storage->base + global->offset;
     if (!result && size)
         *size = global->size;
-    pthread_mutex_unlock(&image->mutex);
     return result;
 }

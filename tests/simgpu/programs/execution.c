@@ -1,5 +1,5 @@
 /*
- * Contexts, modules, launches and forks, as a program sees them.
+ * Contexts, launches and forks, as a program sees them.
  *
  * Orders are told by events on the simulated timeline, behind a first kernel that keeps the card busy until all
  * is queued; so a slow host changes no result.
@@ -124,56 +124,7 @@ static void the_primary_context_is_counted(void)
     OK(cuCtxSynchronize());
 }
 
-/* ---- modules and launches ---- */
-
-static void kernels_are_found_by_name(void)
-{
-    CUfunction function;
-    CUlibrary library;
-    CUkernel kernel;
-    const char *name;
-    size_t offset, size;
-    unsigned count;
-    start();
-    EQUAL(cuModuleGetFunction(&function, module, "in_a_comment"), CUDA_ERROR_NOT_FOUND);
-    EQUAL(cuModuleGetFunction(&function, module, "weir_spi"), CUDA_ERROR_NOT_FOUND);
-    OK(cuModuleGetFunctionCount(&count, module));
-    EQUAL(count, 3);
-    OK(cuModuleGetFunction(&function, module, "with_parameters"));
-    OK(cuFuncGetParamInfo(function, 1, &offset, &size));
-    EQUAL(offset, 8);
-    EQUAL(size, 8);
-    OK(cuFuncGetParamInfo(function, 2, &offset, &size));
-    EQUAL(offset, 16);
-    EQUAL(size, 48);
-    OK(cuFuncGetParamInfo(function, 3, &offset, &size));
-    EQUAL(offset, 64);
-    EQUAL(cuFuncGetParamInfo(function, 4, &offset, &size), CUDA_ERROR_INVALID_VALUE);
-    OK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
-    OK(cuLibraryGetKernel(&kernel, library, "plain"));
-    OK(cuKernelGetName(&name, kernel));
-    REQUIRE(strcmp(name, "plain") == 0);
-    EQUAL(cuLibraryGetKernel(&kernel, library, "absent"), CUDA_ERROR_NOT_FOUND);
-    OK(cuLibraryGetKernel(&kernel, library, "plain"));
-    OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
-    EQUAL(cuModuleLoadData(&module, "int main;"), CUDA_ERROR_INVALID_IMAGE);
-    EQUAL(cuModuleLoad(&module, "/nonexistent"), CUDA_ERROR_FILE_NOT_FOUND);
-}
-
-static void a_variable_of_a_module_has_memory(void)
-{
-    CUdeviceptr address;
-    size_t size;
-    char written[96], read[96];
-    start();
-    OK(cuModuleGetGlobal(&address, &size, module, "table"));
-    EQUAL(size, 96);
-    memset(written, 42, sizeof(written));
-    OK(cuMemcpyHtoD(address, written, size));
-    OK(cuMemcpyDtoH(read, address, size));
-    REQUIRE(memcmp(written, read, size) == 0);
-    EQUAL(cuModuleGetGlobal(&address, &size, module, "weir_spin"), CUDA_ERROR_NOT_FOUND);
-}
+/* ---- launches ---- */
 
 static void impossible_launches_are_refused(void)
 {
@@ -292,8 +243,7 @@ static void a_child_forked_before_init_is_a_process_of_its_own(void)
 CASES(CASE(nothing_but_init) CASE(calls_before_init_are_refused) CASE(errors_have_names)
       CASE(contexts_stack_and_can_be_destroyed) CASE(a_context_destroyed_elsewhere_reads_as_destroyed)
       CASE(a_context_lives_until_its_last_user_detaches) CASE(the_primary_context_is_counted)
-      CASE(kernels_are_found_by_name)
-      CASE(a_variable_of_a_module_has_memory) CASE(impossible_launches_are_refused)
+      CASE(impossible_launches_are_refused)
       CASE(every_way_to_launch_takes_the_time_it_says) CASE(launches_of_before_cuda_4_work)
       CASE(a_full_queue_makes_the_launch_wait) CASE(a_forks_child_is_not_initialised)
       CASE(a_child_forked_before_init_is_a_process_of_its_own))
