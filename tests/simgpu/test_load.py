@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import hatch_build
 from simgpu.load import PROGRAM
 
 MIB = 1 << 20
@@ -140,6 +141,21 @@ def test_a_signal_to_the_first_process_ends_them_all(
     assert load.stop() == 0
     pids = {line["pid"] for line in load.lines}
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def test_kernels_are_as_long_as_asked_where_a_limiter_holds_their_launches(tmp_path: Path) -> None:
+    source = Path(__file__).parent / "programs/held_card.c"
+    command = [*hatch_build.compiler(), "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+    subprocess.run([*command, "-o", tmp_path / "libcuda.so.1", source], check=True)
+    result = subprocess.run(
+        [PROGRAM, "--kernel-us", "1000", "--launches", "10"],
+        env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert int(result.stderr) == pytest.approx(1e6, rel=0.01)
 
 
 def test_it_runs_on_the_card_that_was_asked_for(machine_of: Callable[[str], Any]) -> None:

@@ -5,16 +5,16 @@
  * which the driver switches out for another process's turn still has its own rest to do. How many iterations
  * make a nanosecond is calibrated at the start (on an H200, 1,000 us then take 1,003 from launch to launch, and
  * 44 us 45.8). With 0 iterations it waits until %globaltimer has moved by ns, which is as exact alone, but
- * counts the neighbour's turns. A simulated card runs no PTX: it takes the first argument for the duration.
+ * counts the neighbour's turns. How long the work took by the card's own clock, it leaves in weir_elapsed.
+ * A simulated card runs no PTX: it takes the first argument for the duration, and weir_elapsed stays 0.
  */
 #include <stddef.h>
 
 #include "load.h"
 
-#define CALIBRATION_SHORT_NS 200000 /* both below a driver's time slice (about 2 ms) */
-#define CALIBRATION_LONG_NS 600000
+#define CALIBRATION_NS 1000000 /* below a driver's time slice (about 2 ms) */
 #define CALIBRATION_ITERATIONS_PER_NS 0.1 /* a first guess; the measured rate replaces it */
-#define CALIBRATION_BUSY_MS 150 /* an idle card's clock comes up in steps: agreement before that says little */
+#define CALIBRATION_BUSY_NS 50e6 /* of work at least, in case the clock is still coming up: not seen to matter */
 #define CALIBRATION_ROUNDS 1000
 #define CALIBRATION_AGREE 0.01
 
@@ -22,6 +22,8 @@ static const char ptx[] =
     ".version 6.0\n"
     ".target sm_52\n"
     ".address_size 64\n"
+    "\n"
+    ".visible .global .align 8 .u64 weir_elapsed;\n"
     "\n"
     ".visible .entry weir_empty()\n"
     "{\n"
@@ -36,9 +38,9 @@ static const char ptx[] =
     "    .reg .u64 %rd<6>;\n"
     "    ld.param.u64 %rd1, [ns];\n"
     "    ld.param.u64 %rd2, [iterations];\n"
+    "    mov.u64 %rd3, %globaltimer;\n"
     "    setp.ne.u64 %p1, %rd2, 0;\n"
     "    @%p1 bra WORK_BEGIN;\n"
-    "    mov.u64 %rd3, %globaltimer;\n"
     "CLOCK:\n"
     "    mov.u64 %rd4, %globaltimer;\n"
     "    sub.u64 %rd5, %rd4, %rd3;\n"
@@ -53,6 +55,9 @@ static const char ptx[] =
     "    setp.ne.u64 %p2, %rd2, 0;\n"
     "    @%p2 bra WORK;\n"
     "    st.volatile.shared.u32 [sink], %r1;\n" /* else the loop has no effect and is removed */
+    "    mov.u64 %rd4, %globaltimer;\n"
+    "    sub.u64 %rd5, %rd4, %rd3;\n"
+    "    st.volatile.global.u64 [weir_elapsed], %rd5;\n"
     "    ret;\n"
     "}\n";
 
@@ -74,46 +79,40 @@ CUresult kernels_launch(struct kernels *kernels, const struct options *options, 
     return launch(kernels->chosen, options, kernels->grid, stream, spins ? arguments : NULL);
 }
 
-/* Milliseconds that one spin of about `ns` takes between two events. */
-static float timed_spin(const struct kernels *kernels, const struct options *options, CUevent before,
-                        CUevent after, uint64_t ns) {
-    uint64_t iterations = (uint64_t)((double)ns * CALIBRATION_ITERATIONS_PER_NS);
+/* Nanoseconds that one spin of about CALIBRATION_NS takes on the card, by its own clock; 0: no kernel runs. */
+static uint64_t timed_spin(const struct kernels *kernels, const struct options *options, CUdeviceptr elapsed) {
+    uint64_t ns = CALIBRATION_NS, taken;
+    uint64_t iterations = (uint64_t)(CALIBRATION_NS * CALIBRATION_ITERATIONS_PER_NS);
     void *arguments[] = {&ns, &iterations};
-    float elapsed;
-    CHECK(driver.cuEventRecord(before, NULL));
     CHECK(launch(kernels->spin, options, kernels->grid, NULL, arguments));
-    CHECK(driver.cuEventRecord(after, NULL));
-    CHECK(driver.cuEventSynchronize(after));
-    CHECK(driver.cuEventElapsedTime(&elapsed, before, after));
-    return elapsed;
+    CHECK(driver.cuMemcpyDtoH(&taken, elapsed, sizeof(taken)));
+    return taken;
 }
 
 /*
- * Iterations for one nanosecond: the difference of a long and a short spin, so that the cost of a launch
- * drops out, each the shortest of several, so that the clock has come up and no neighbour's turn is in it.
+ * Iterations for one nanosecond, by the shortest of several spins, so that the clock has come up and no
+ * neighbour's turn is in it. The kernel itself tells how long it took: between two events lies also the time
+ * for which a limiter holds the launch. Under a limit of 10 % it held every one, and kernels calibrated by
+ * events were down to 1/8.7 as long as asked.
  */
-static double calibrate(const struct kernels *kernels, const struct options *options) {
-    CUevent before, after;
-    CHECK(driver.cuEventCreate(&before, CU_EVENT_DEFAULT));
-    CHECK(driver.cuEventCreate(&after, CU_EVENT_DEFAULT));
-    float best_short = 1e9f, best_long = 1e9f, busy = 0;
-    int agreed = 0;
-    for (int round = 0; round < CALIBRATION_ROUNDS && (agreed < 3 || busy < CALIBRATION_BUSY_MS); round++) {
-        float one = timed_spin(kernels, options, before, after, CALIBRATION_SHORT_NS);
-        float two = timed_spin(kernels, options, before, after, CALIBRATION_LONG_NS);
-        agreed = two > best_long * (1 - CALIBRATION_AGREE) ? agreed + 1 : 0;
-        busy += one + two;
-        best_short = one < best_short ? one : best_short;
-        best_long = two < best_long ? two : best_long;
+static double calibrate(const struct kernels *kernels, const struct options *options, CUdeviceptr elapsed) {
+    uint64_t best = timed_spin(kernels, options, elapsed);
+    double busy = (double)best;
+    for (int round = 0, agreed = 0;
+         best && round < CALIBRATION_ROUNDS && (agreed < 3 || busy < CALIBRATION_BUSY_NS); round++) {
+        uint64_t taken = timed_spin(kernels, options, elapsed);
+        agreed = (double)taken > (double)best * (1 - CALIBRATION_AGREE) ? agreed + 1 : 0;
+        busy += (double)taken;
+        best = taken < best ? taken : best;
     }
-    double measured_ns = ((double)best_long - (double)best_short) * 1e6;
-    double iterations = (CALIBRATION_LONG_NS - CALIBRATION_SHORT_NS) * CALIBRATION_ITERATIONS_PER_NS;
-    return measured_ns > 0 ? iterations / measured_ns : 0;
+    return best ? CALIBRATION_NS * CALIBRATION_ITERATIONS_PER_NS / (double)best : 0;
 }
 
 void kernels_load(struct kernels *kernels, const struct options *options) {
     CUmodule module;
+    CUdeviceptr elapsed;
     CHECK(driver.cuModuleLoadData(&module, ptx));
+    CHECK(driver.cuModuleGetGlobal(&elapsed, NULL, module, "weir_elapsed"));
     CHECK(driver.cuModuleGetFunction(&kernels->spin, module, "weir_spin"));
     CHECK(driver.cuModuleGetFunction(&kernels->empty, module, "weir_empty"));
     kernels->chosen = options->kernel_us > 0 ? kernels->spin : kernels->empty;
@@ -121,5 +120,5 @@ void kernels_load(struct kernels *kernels, const struct options *options) {
     kernels->ns = (uint64_t)(options->kernel_us * 1000);
     kernels->iterations = 0;
     if (options->kernel_us > 0 && !options->no_calibrate && options_launches(options))
-        kernels->iterations = (uint64_t)((double)kernels->ns * calibrate(kernels, options));
+        kernels->iterations = (uint64_t)((double)kernels->ns * calibrate(kernels, options, elapsed));
 }
