@@ -17,7 +17,8 @@ them were promised theirs, what is left of the frame lengthens their slots: room
 and drained edges, while the quota still holds the share. A slot of more than was promised ends one kernel
 early, so that what it launched last takes nothing from a promise. Who has the card to himself beside promises
 that rest gets nearly a whole frame as his slot: what he has in flight then ends within a frame of the
-neighbour's return. A card with only uncapped slices has no slots: the driver shares as it does.
+neighbour's return. A card with only uncapped slices has no slots, unless some go before others: the driver
+shares as it does.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def plan(
     busy = [one for one in tenants if one.busy]
     if len(busy) == 1:
         return lone(busy[0], tenants)
-    if not any(one.capped for one in busy):
+    if not any(one.capped for one in busy) and len(first_served(busy)) == len(busy):
         return {}
     share = shares(tenants)
     if beside_each_other(tenants):

@@ -50,3 +50,17 @@ def test_a_frame_for_long_kernels_is_not_kept_when_somebody_would_wait_long_for_
     pair = [tenant("a", 7000, longest=MS // 4), tenant("b", 3000, longest=90 * MS)]
     long, joined = plan(pair)["a"].frame, [replace(pair[0], limit=6900), pair[1], tenant("c", 100)]
     assert plan(joined, frame=long)["c"].frame <= LONGEST_FRAME + 10 * MS < long
+
+
+@pytest.mark.parametrize(
+    ("first", "shared"),
+    [
+        (replace(tenant("a"), priority=0), {"a": 9900, "b": 100}),
+        (tenant("a"), {}),
+        (replace(tenant("a"), priority=0, fills=False), {}),
+    ],
+    ids=["goes before", "is like the other", "could not use more"],
+)
+def test_on_a_card_that_nobody_was_promised_a_part_of_who_goes_before_others_has_slots(first, shared):
+    turns = plan([first, tenant("b")])
+    assert {key: turn.share for key, turn in turns.items()} == shared
