@@ -109,7 +109,9 @@ class Agent:
             longest = self._longest.of(key, stats.longest_kernel, now)
             busy = self._activity.busy(key, _counters(stats), longest, now)
             turn = self._turns.get(key, slots.Turn())
-            tried = slots.cut_share(turn, share.cores_bp) if self._activity.moved(key, now) else 0
+            told = not turn.beside or self._overlap.covers(share.uuid)
+            tried = slots.cut_share(turn, share.cores_bp) if told and self._activity.moved(key, now) else 0
+            patient = max(longest, turn.frame)
             yield (
                 share.uuid,
                 slots.Tenant(
@@ -119,7 +121,7 @@ class Agent:
                     burst=one.identity.policy == "burst",
                     longest=longest,
                     gpu_time=stats.gpu_time,
-                    fills=self._appetite.fills(key, stats.gpu_time, tried, max(longest, turn.frame), now),
+                    fills=self._appetite.fills(key, stats.gpu_time, tried, patient, now, beside=turn.beside),
                     priority=one.identity.priority,
                     frame=one.identity.frame_ms * MS,
                 ),
@@ -187,6 +189,7 @@ def with_turn(control: ControlDevice, turn: slots.Turn, now: int) -> ControlDevi
         loan_deadline=renewed(control.loan_deadline, now, SLOT_LIFE) if lent else 0,
         lease_core_limit=capped,
         lease_deadline=renewed(control.lease_deadline, now, SLOT_LIFE) if capped < layout.FULL_CORES else 0,
+        beside_deadline=renewed(control.beside_deadline, now, SLOT_LIFE) if turn.beside else 0,
     )
 
 

@@ -4,8 +4,9 @@ Pure; times are CLOCK_MONOTONIC nanoseconds. Whether a program is bound by the c
 only in a slot: in the part of the frame in which nothing else holds it, a program bound by the card uses
 what it was given, one bound by its host cannot, and loses what the closed part costs it. So contenders are
 tried in slots; who leaves a quarter of his share unused there is let out of them for a while, and tried
-again more and more seldom. Claims can lie; a lie costs the liar his slot, not a neighbour his share.
-How long its longest kernel is, is passed on as the page says, but not at every wink.
+again more and more seldom: not at all while he leaves as much unused without slots, and what all are
+charged accounts for what the card does (overlap.py). Claims can lie; a lie costs the liar his slot, not a
+neighbour his share. How long its longest kernel is, is passed on as the page says, but not at every wink.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class _Record:
     began: int = 0  # of the trial under way; 0: none
     until: int = 0  # let out of slots till then
     patience: int = FIRST_PATIENCE
+    beside: bool = False  # what is judged: time without slots
 
 
 class Appetite(Generic[K]):
@@ -85,9 +87,17 @@ class Appetite(Generic[K]):
     def __init__(self) -> None:
         self._records: dict[K, _Record] = {}
 
-    def fills(self, key: K, gpu_time: int, share: int, longest: int, now: int) -> bool:
-        """`share`: basis points that its slot stood for since the last look; 0: no slot, or no launch."""
+    def fills(
+        self, key: K, gpu_time: int, share: int, longest: int, now: int, *, beside: bool = False
+    ) -> bool:
+        """Whether it is to have a slot, if anybody is.
+
+        `share`: basis points that it might use since the last look, in its slot or `beside` others without
+        slots; 0: neither can be judged, or there was no launch.
+        """
         record = self._records.setdefault(key, _Record())
+        if beside != record.beside:
+            record.began, record.beside = 0, beside
         if not share:
             record.began = 0
         elif not record.began:
@@ -104,7 +114,10 @@ class Appetite(Generic[K]):
 
 def _judge(record: _Record, used: int, share: int, now: int) -> None:
     """`used`: GPU time since the trial began, in ns times basis points."""
-    if used < FILLED * share * (now - record.began):
+    left_unused = used < FILLED * share * (now - record.began)
+    if record.beside:
+        record.until = max(record.until, now + FIRST_PATIENCE) if left_unused else record.until
+    elif left_unused:
         record.until = now + record.patience
         record.patience = min(2 * record.patience, LONGEST_PATIENCE)
     else:

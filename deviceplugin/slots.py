@@ -3,8 +3,9 @@
 Pure; times are CLOCK_MONOTONIC nanoseconds, shares are basis points. While one slice is busy there are no
 slots, and none while all that are busy leave a good part of what they were promised unused (appetite.py):
 programs bound by their hosts meet seldom on the card, and a slot's closed part costs them what they cannot
-catch up on. Their quotas hold them, and cost latency least; but each is charged for the other's turns where
-they do meet, so the quotas are raised by as much as was charged twice (overlap.py). Where somebody fills his
+catch up on. Their quotas hold them, and cost latency least. Their limiters are told that others are there,
+whose turns they then do not charge for (certainty.c); if more was charged than the card was busy all the
+same, the quotas are raised by as much (overlap.py). Where somebody fills his
 promise, only slots keep it whole, and each busy slice gets a part of a repeating frame:
 
     capped           its core limit
@@ -62,12 +63,16 @@ class Tenant(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a slice may do now: a slot (frame 0: none), and the share that replaces its limit (0: none)."""
+    """What a slice may do now: a slot (frame 0: none), and the share that replaces its limit (0: none).
+
+    `beside`: others run beside it, and nobody has slots.
+    """
 
     frame: int = 0
     offset: int = 0
     length: int = 0
     share: int = 0
+    beside: bool = False
 
 
 def plan(
@@ -84,10 +89,11 @@ def plan(
     if not any(one.capped for one in busy) and len(first_served(busy)) == len(busy):
         return {}
     share = shares(tenants)
-    if beside_each_other(tenants):
+    if together := beside_each_other(tenants):
         share = {key: min(FULL, int(part * overlap)) for key, part in share.items()}
-        return {one.key: Turn(share=share[one.key]) for one in busy if share[one.key] != one.limit}
     changed = {one.key: 0 if share[one.key] == one.limit else share[one.key] for one in busy}
+    if together:
+        return {key: Turn(share=part, beside=True) for key, part in changed.items()}
     return cut(busy, share, changed, frame, shift or {})
 
 
@@ -141,8 +147,8 @@ def borrows(one: Tenant[K], turns: Mapping[K, Turn]) -> bool:
 
 
 def cut_share(turn: Turn, limit: int) -> int:
-    """The share that a slot beside others' stands for; 0 where there is none, or a frame without others."""
-    return (turn.share or limit) if turn.frame - turn.length > LONE_GAP else 0
+    """What it may use beside others, with slots or without; 0 where there are none."""
+    return (turn.share or limit) if turn.beside or turn.frame - turn.length > LONE_GAP else 0
 
 
 def slot_lengths(busy: Sequence[Tenant[K]], frame: int, share: Mapping[K, int]) -> dict[K, int]:

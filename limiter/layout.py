@@ -114,7 +114,8 @@ class ControlDevice(LittleEndianStructure):
         ("card_total", c_uint64),
         ("card_room", c_uint64),
         ("card_deadline", c_uint64),
-        ("reserved", c_uint64 * 12),
+        ("beside_deadline", c_uint64),
+        ("reserved", c_uint64 * 11),
     )
 
 

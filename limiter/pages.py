@@ -82,6 +82,7 @@ class ControlDevice:
     card_total: int = 0
     card_room: int = 0
     card_deadline: int = 0
+    beside_deadline: int = 0
 
     def memory_limit_at(self, now: int) -> int:
         """The limit in force: a live lease can only lower it. `NO_LIMIT`: none."""

@@ -31,9 +31,14 @@ static int64_t expected_use(const struct calm *calm, int64_t charged)
  * late again and again. So a slot's time is certain from when work has taken what was expected for longer than a
  * turn, and in its second half in any case, or a function that became longer would not be seen. Else a batch is
  * taken for what it was expected to be.
+ *
+ * Beside others without slots it is never certain: what a batch took beyond its charge is theirs for all that is
+ * known, but a turn and half of what it took at the most.
  */
 int64_t batch_surely_used(struct calm *calm, const struct batch *batch, int64_t start, int64_t end)
 {
+    if (batch->terms.beside)
+        return most((end - start - TURN) / 2, batch->charged);
     int64_t first = (int64_t)batch->terms.slot_start, to = (int64_t)batch->terms.slot_end;
     if (calm->slot != first)
         *calm = (struct calm){first, start, start, calm->charged, calm->took};
@@ -61,7 +66,8 @@ static bool was_held(const struct batch *batch)
 /*
  * Whether the host may have set the pace: its launches took it longer than their work, and the GPU was close behind at
  * either end. It then waited inside the batch, too briefly to be seen one by one. Streams side by side wait for each
- * other too, and are left out.
+ * other too, and are left out. Beside others without slots the GPU is behind by their turns, and nobody can tell; of
+ * short kernels it is assumed, for those are timed one by one now and then.
  */
 bool batch_host_paced(const struct meter *meter, const struct lane *lane, const struct batch *batch, int64_t start,
                       int64_t end)
@@ -73,8 +79,11 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
     if ((meter->open | meter->waiting) & ~lane_bit(meter, lane))
         return false;
     int64_t kernel = batch->charged / (int64_t)batch->launches, shift = lane->timeline->shift;
-    return (int64_t)(batch->closed - batch->opened) > batch->charged &&
-           (end + shift - (int64_t)batch->closed < kernel + HEELS || start + shift - (int64_t)batch->opened < HEELS);
+    bool behind = end + shift - (int64_t)batch->closed >= kernel + HEELS &&
+                  start + shift - (int64_t)batch->opened >= HEELS;
+    if (batch->terms.beside && kernel < (int64_t)METER_SHORT)
+        behind = false;
+    return !behind && (int64_t)(batch->closed - batch->opened) > batch->charged;
 }
 
 /*

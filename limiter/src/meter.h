@@ -35,6 +35,7 @@
 struct terms {
     uint32_t limit; /* basis points */
     uint64_t slot_start, slot_end;
+    bool beside; /* others had the card in turns with it, at any time */
 };
 
 struct batch {

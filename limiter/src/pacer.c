@@ -37,6 +37,7 @@ struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t
         rule.limit = control->lease_core_limit;
     if (control->gate && weir_in_force(control->gate_deadline, now))
         rule.gate_until = control->gate_deadline;
+    rule.beside = weir_in_force(control->beside_deadline, now);
     bool is_slot = control->slot_length > 0 && control->slot_length < control->slot_frame;
     if (is_slot && weir_in_force(control->slot_deadline, now)) {
         rule.frame = control->slot_frame;

@@ -54,6 +54,7 @@ struct pacer_rule {
     uint64_t frame;      /* ns; 0: no slot */
     uint64_t offset;
     uint64_t length;
+    bool beside;         /* others run beside it, and nobody has slots */
 };
 
 struct pacer_state {

@@ -118,7 +118,7 @@ static bool comes_due(const struct launch *launch, const struct lane *lane)
 static bool put_ticket(const struct launch *launch, const struct pacer_verdict *verdict,
                        const struct pacer_rule *rule, uint64_t now, struct pacing *pacing)
 {
-    struct terms terms = {.limit = rule->limit};
+    struct terms terms = {.limit = rule->limit, .beside = rule->beside && !rule->frame};
     if (rule->frame) {
         terms.slot_end = verdict->expires;
         terms.slot_start = verdict->expires - rule->length;
@@ -140,7 +140,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     atomic_store_explicit(&lane->expires, ticks + in_ticks(life), memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
-    lane->open->late |= opening && launch->waited;
+    lane->open->late |= opening && (launch->waited || terms.beside);
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     pacing->hold = opening ? lane->open->hold : (struct hold){.until = 0};

@@ -74,7 +74,8 @@ struct weir_control_device {
     uint64_t card_total;          /* usable bytes of the card */
     uint64_t card_room;           /* bytes that the slice would hold if it took all that is free on the card */
     uint64_t card_deadline;       /* until then the two above answer for the card */
-    uint64_t reserved[12];
+    uint64_t beside_deadline;     /* until then others run beside it without slots: elapsed time holds their turns */
+    uint64_t reserved[11];
 };
 
 static inline bool weir_in_force(uint64_t deadline, uint64_t now)

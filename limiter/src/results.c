@@ -168,13 +168,14 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     int64_t measured = end > start ? end - start : 0;
     int64_t used = newly_covered(meter, lane->timeline, start + shift, end + shift);
     int64_t sure = batch_surely_used(&meter->calm, batch, start + shift, end + shift);
-    if (batch->terms.slot_end && !batch->guessed && measured > sure) {
+    if ((batch->terms.slot_end || batch->terms.beside) && !batch->guessed && measured > sure) {
         used = least(used, sure);
         measured = sure + (measured - sure) / DOUBT;
     }
-    bool waited = used > batch->charged && batch_host_paced(meter, lane, batch, start, end);
+    bool more = (batch->terms.beside ? measured : used) > batch->charged;
+    bool waited = more && batch_host_paced(meter, lane, batch, start, end);
     bool surely = waited && surely_waited(batch);
-    if (surely) /* what came after the last launch is sure */
+    if (surely && !batch->terms.beside) /* what came after the last launch is sure */
         used = least(used, most(batch->charged, end + shift - (int64_t)batch->closed));
     if (batch->launches > 1)
         lane->paced = waited;

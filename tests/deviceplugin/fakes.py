@@ -33,6 +33,7 @@ class FakeNvml:
 
     cards: list[Gpu] = field(default_factory=lambda: [gpu()])
     used: dict[str, int] = field(default_factory=dict)
+    utilization: float = 0.0
     on_card: dict[str, dict[int, int]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     next_error: Exception | None = None
@@ -53,7 +54,7 @@ class FakeNvml:
     def reading(self, uuid: str) -> GpuReading:
         self._called("reading")
         used = self.used.get(uuid, sum(self.on_card.get(uuid, {}).values()))
-        return GpuReading(used, 0.0, None, None)
+        return GpuReading(used, self.utilization, None, None)
 
     def processes(self, uuid: str) -> list[GpuProcess]:
         self._called("processes")

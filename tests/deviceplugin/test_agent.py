@@ -171,6 +171,29 @@ def test_programs_bound_by_their_hosts_are_let_out_of_their_slots(world):
     assert not in_slot(world, "b")
 
 
+@pytest.mark.parametrize(("busy", "tried"), [(0.45, False), (0.9, True)])
+def test_they_are_tried_again_only_where_the_card_does_more_than_they_are_charged(world, busy, tried):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.fill, world.nvml.utilization = 0.5, busy
+    world.run(1, "a", "b")
+    assert world.device("a").beside_deadline > world.now
+    slotted = False
+    for _ in range(50):
+        world.run(0.1, "a", "b")
+        slotted |= in_slot(world, "a")
+    assert slotted is tried
+
+
+def test_others_are_beside_a_slice_no_longer_once_there_are_slots_or_it_is_alone(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.fill = 0.5
+    world.run(1, "a", "b")
+    world.run(0.5, "a")
+    assert world.device("a").beside_deadline == 0
+
+
 def test_a_slice_without_a_cap_is_held_to_its_slot_while_others_compete(world):
     world.slice("a", 6000)
     world.slice("free")

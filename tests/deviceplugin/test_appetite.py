@@ -74,12 +74,16 @@ class Slice:
         self.used = 0
         self.given = False
 
-    def run(self, seconds, part, slot=True):
-        """The times at which it would have been given a slot, in seconds from the start of the run."""
+    def run(self, seconds, part, slot=True, told=False):
+        """The times at which it would have been given a slot, in seconds from the start of the run.
+
+        `told`: what it uses without one counts too.
+        """
         fills = []
         for step in range(round(seconds * 10)):
-            share = self.share if slot and self.given else 0
-            self.given = self.appetite.fills("a", self.used, share, 0, self.now)
+            beside = slot and not self.given
+            share = self.share if (slot and self.given) or (beside and told) else 0
+            self.given = self.appetite.fills("a", self.used, share, 0, self.now, beside=beside)
             fills += [step / 10] * self.given
             self.now += 100 * MS
             self.used += int(100 * MS * self.share / 10_000 * part)
@@ -95,6 +99,13 @@ def test_one_that_cannot_is_let_out_and_tried_again_more_and_more_seldom():
     given = host_bound.run(120, part=0.5)
     assert given[:7] == [0, 0.1, 0.2, 0.3, 0.4, 0.5, (TRIAL + FIRST_PATIENCE) / 1e9 + 0.1]
     assert len([one for one in given if one > 60]) / 600 < 0.03  # of a minute in which it is let alone
+
+
+def test_one_that_leaves_as_much_unused_without_slots_is_not_tried_again():
+    host_bound = Slice()
+    assert max(host_bound.run(120, part=0.5, told=True)) == TRIAL / 1e9
+    assert min(host_bound.run(10, part=0.9, told=True)) < (FIRST_PATIENCE + TRIAL) / 1e9
+    assert len(host_bound.run(10, part=0.9, told=True)) == 100
 
 
 def test_one_that_is_let_out_and_then_fills_its_slot_is_trusted_again():

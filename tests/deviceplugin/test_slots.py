@@ -32,7 +32,6 @@ NO_SLOTS = {
     "one busy": [tenant("a", 6000), tenant("b", 3000, busy=False)],
     "nobody busy": [tenant("a", 6000, busy=False), tenant("b", 3000, busy=False)],
     "only slices without a cap": [tenant("a"), tenant("b")],
-    "a pair that is bound by its hosts": [tenant("a", 6000, fills=False), tenant("b", 3000, fills=False)],
     "one busy burst slice without a cap": [tenant("a", burst=True)],
 }
 
@@ -162,15 +161,18 @@ def test_one_that_fills_its_promise_has_slots_cut_for_all():
 
 def test_beside_each_other_quotas_are_raised_by_what_was_charged_twice():
     tenants = [tenant("a", 6000, fills=False), tenant("b", 3000, fills=False)]
-    assert plan(tenants, overlap=1.0) == {}
-    assert plan(tenants, overlap=1.4) == {"a": Turn(share=8400), "b": Turn(share=4200)}
-    assert plan(tenants, overlap=2.0)["a"] == Turn(share=FULL)
+    assert plan(tenants, overlap=1.0) == {"a": Turn(beside=True), "b": Turn(beside=True)}
+    assert plan(tenants, overlap=1.4) == {
+        "a": Turn(share=8400, beside=True),
+        "b": Turn(share=4200, beside=True),
+    }
+    assert plan(tenants, overlap=2.0)["a"] == Turn(share=FULL, beside=True)
 
 
 @pytest.mark.parametrize("fills", [True, False])
 def test_beside_a_promise_that_is_not_filled_a_slice_without_a_cap_is_held_by_a_cap_alone(fills):
     turns = plan([tenant("a", 6000, fills=False), tenant("b", fills=fills)])
-    assert turns == {"b": Turn(share=4000)}
+    assert turns == {"a": Turn(beside=True), "b": Turn(share=4000, beside=True)}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ class Rule(ctypes.Structure):
         ("frame", ctypes.c_uint64),
         ("offset", ctypes.c_uint64),
         ("length", ctypes.c_uint64),
+        ("beside", ctypes.c_bool),
     )
 
 

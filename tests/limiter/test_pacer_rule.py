@@ -42,6 +42,11 @@ def test_limit_is_the_leases_while_that_lives_and_is_smaller(
     assert pacer.pacer_rule(ctypes.byref(ControlDevice(**fields)), NOW).limit == limit
 
 
+@pytest.mark.parametrize(("deadline", "beside"), [(NOW + 1, True), (NOW, False), (0, False)])
+def test_others_run_beside_it_while_their_deadline_lives(pacer: Any, deadline: int, beside: bool) -> None:
+    assert pacer.pacer_rule(ctypes.byref(ControlDevice(beside_deadline=deadline)), NOW).beside is beside
+
+
 @pytest.mark.parametrize(
     ("fields", "frame"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -88,3 +88,62 @@ class TestSiblings:
         both = worlds(greedy, waits, limit=5000, warmup=2, seconds=10, **H200)
         assert total(both) == pytest.approx(0.5, abs=0.02)
         assert both[1]["launches"] > 10_000
+
+
+class TestBesideEachOther:
+    """Programs bound by their hosts, let out of their slots by the agent after 0.7 s."""
+
+    TRAINING: ClassVar[Settings] = {
+        "kernel_us": 1.2,
+        "functions": 20,
+        "step": 1400,
+        "ahead": 8,
+        "think_us": 5.2,
+    }
+    INFERENCE: ClassVar[Settings] = {
+        "kernel_us": 5,
+        "functions": 12,
+        "step": 59,
+        "ahead": 0,
+        "think_us": 9,
+        "step_idle_us": 60,
+    }
+
+    @staticmethod
+    def pair(*limits: int) -> list[Settings]:
+        length = 19_800 // len(limits)
+        slot: Settings = {"frame_us": 20_000, "length_us": length, "beside_at": 0.7}
+        return [slot | {"limit": one, "offset_us": i * (length + 100)} for i, one in enumerate(limits)]
+
+    @pytest.mark.parametrize(
+        ("load", "limits", "kept"),
+        [(TRAINING, (5000, 5000), 0.99), (TRAINING, (6000, 3000), 0.87), (INFERENCE, (5000, 5000), 0.88)],
+    )
+    def test_keep_the_pace_that_each_has_alone_at_its_limit(
+        self, worlds: Worlds, load: Settings, limits: tuple[int, ...], kept: float
+    ) -> None:
+        """The driver's own turns take a tenth of an inference's pace, without a limiter as well."""
+        common = {**load, **H200, "drift_ppm": 4.4, "warmup": 2, "seconds": 5}
+        alone = [worlds(limit=limit, **common)[0]["launches"] for limit in limits]
+        together = [one["launches"] for one in worlds(*self.pair(*limits), **common)]
+        for beside, by_itself in zip(together, alone, strict=True):
+            assert beside > kept * by_itself
+
+    @pytest.mark.parametrize("kernel_us", [44, 1000])
+    def test_are_charged_for_their_own_work_once_they_keep_the_card_busy(
+        self, worlds: Worlds, kernel_us: int
+    ) -> None:
+        both = worlds(*self.pair(6000, 3000), kernel_us=kernel_us, warmup=2, seconds=10, **H200)
+        assert [one["smooth"] for one in both] == pytest.approx([0.6, 0.3], abs=0.015)
+
+    @pytest.mark.parametrize("longer", [4, 40])
+    def test_whose_kernels_become_longer_are_charged_for_half_of_it_at_least(
+        self, worlds: Worlds, longer: float
+    ) -> None:
+        """So that who has begun to fill his share shows, and is given a slot."""
+        changed: Settings = {"longer_at": 1.5, "longer": longer}
+        pair = [one | settings for one, settings in zip(self.pair(3000, 6000), (changed, {}), strict=True)]
+        host: Settings = {"kernel_us": 200, "queue": 0, "think_us": 600}
+        result = worlds(*pair, **host, warmup=2, seconds=10, **H200)[0]
+        assert 0.45 * result["share"] < result["claimed"] < 1.2 * result["share"]
+        assert result["share"] < 0.6

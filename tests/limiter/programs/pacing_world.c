@@ -61,12 +61,15 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
         out->gate = 1;
         out->gate_deadline = START + gate_at + (uint64_t)(set->gate_for * 1e9);
     }
-    if (set->frame_us > 0 && (double)at >= set->slot_at * 1e9) {
+    bool beside = set->beside_at > 0 && (double)at >= set->beside_at * 1e9;
+    if (set->frame_us > 0 && (double)at >= set->slot_at * 1e9 && !beside) {
         out->slot_deadline = me->now + WEIR_S;
         out->slot_frame = (uint64_t)(set->frame_us * 1e3);
         out->slot_offset = (uint64_t)(set->offset_us * 1e3);
         out->slot_length = (uint64_t)(set->length_us * 1e3);
     }
+    if (beside)
+        out->beside_deadline = me->now + WEIR_S;
     return 0;
 }
 

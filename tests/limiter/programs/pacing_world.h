@@ -28,6 +28,7 @@
     X(frame_us) X(offset_us) X(length_us) /* a slot */                                                       \
     X(relimit_at) X(relimit)              /* a limit changed at run time */                                  \
     X(gate_at) X(gate_for)                /* a gate that closes at run time */                               \
+    X(beside_at)                          /* from then on others run beside it without slots, says the agent */ \
     X(slot_at)                            /* when the slot begins to be published */                         \
     X(late_us)                            /* by which every sleep wakes up late */                           \
     X(no_gates)                           /* the driver has none */                                          \
