@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from deviceplugin import slots
+from deviceplugin.accounts import Accounts, Claim
 from deviceplugin.appetite import Activity, Appetite, Longest
 from deviceplugin.auditor import MS, Auditor, Key, renewed
 from deviceplugin.balance import Balance
@@ -45,6 +46,7 @@ class Agent:
         self._longest: Longest[Key] = Longest()
         self._overlap: Overlap[str] = Overlap()
         self._balance: Balance[Key] = Balance()
+        self._accounts: Accounts[Key] = Accounts()
         self._turns: dict[Key, slots.Turn] = {}
         self._auditor = Auditor(box, nvml)
         self._audited = 0
@@ -76,10 +78,9 @@ class Agent:
         self._forget({tenant.key for card in cards.values() for tenant in card})
         before, self._turns = self._turns, {}
         for uuid, card in cards.items():
-            frame = max((before[one.key].frame for one in card if one.key in before), default=0)
-            shift = self._balance.shift(uuid, card, frame, now)
-            self._turns |= slots.plan(card, self._factor(uuid, card, now), frame, shift)
+            self._turns |= self._plan(uuid, card, before, now)
         self._balance.forget(set(cards))
+        self._accounts.forget(set(cards))
         for one in found:
             self._write(one, now)
         lent = [card for card in cards.values() if any(slots.borrows(one, self._turns) for one in card)]
@@ -109,8 +110,7 @@ class Agent:
             longest = self._longest.of(key, stats.longest_kernel, now)
             busy = self._activity.busy(key, _counters(stats), longest, now)
             turn = self._turns.get(key, slots.Turn())
-            told = not turn.beside or self._overlap.covers(share.uuid)
-            tried = slots.cut_share(turn, share.cores_bp) if told and self._activity.moved(key, now) else 0
+            tried = slots.cut_share(turn, share.cores_bp) if self._activity.moved(key, now) else 0
             patient = max(longest, turn.frame)
             yield (
                 share.uuid,
@@ -127,12 +127,26 @@ class Agent:
                 ),
             )
 
-    def _factor(self, uuid: str, card: list[slots.Tenant[Key]], now: int) -> float:
+    def _plan(
+        self, uuid: str, card: list[slots.Tenant[Key]], before: dict[Key, slots.Turn], now: int
+    ) -> dict[Key, slots.Turn]:
+        """The turns of one card's slices, which had those of `before`."""
+        last = {one.key: before.get(one.key, slots.Turn()) for one in card}
+        frame = max(turn.frame for turn in last.values())
+        shift = self._balance.shift(uuid, card, frame, now)
+        if len(card) == 1 or not any(one.capped for one in card):
+            return slots.plan(card, frame=frame, shift=shift)
+        used = self._nvml.reading(uuid).utilization
+        claims = [Claim(one.key, one.gpu_time, last[one.key].share or one.limit) for one in card]
+        believed = self._accounts.balanced(uuid, claims, used, now)
+        factor = self._factor(uuid, card, used, now)
+        return slots.plan(card, factor, frame, shift, believed=believed)
+
+    def _factor(self, uuid: str, card: list[slots.Tenant[Key]], used: float | None, now: int) -> float:
         if not slots.beside_each_other(card):
             self._overlap.end(uuid)
             return 1.0
-        charged = sum(one.gpu_time for one in card)
-        return self._overlap.factor(uuid, charged, self._nvml.reading(uuid).utilization, now)
+        return self._overlap.factor(uuid, sum(one.gpu_time for one in card), used, now)
 
     def _forget(self, keep: set[Key]) -> None:
         """Whoever is gone and comes back under the same name starts anew."""

@@ -4,9 +4,9 @@ Pure; times are CLOCK_MONOTONIC nanoseconds. Whether a program is bound by the c
 only in a slot: in the part of the frame in which nothing else holds it, a program bound by the card uses
 what it was given, one bound by its host cannot, and loses what the closed part costs it. So contenders are
 tried in slots; who leaves a quarter of his share unused there is let out of them for a while, and tried
-again more and more seldom: not at all while he leaves as much unused without slots, and what all are
-charged accounts for what the card does (overlap.py). Claims can lie; a lie costs the liar his slot, not a
-neighbour his share. How long its longest kernel is, is passed on as the page says, but not at every wink.
+again more and more seldom: not at all while he leaves as much unused without slots and claims are believed
+(accounts.py), and soon when he does no longer. Claims can lie; a lie costs the liar his slot, not a neighbour
+his share. How long its longest kernel is, is passed on as the page says, but not at every wink.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _judge(record: _Record, used: int, share: int, now: int) -> None:
     """`used`: GPU time since the trial began, in ns times basis points."""
     left_unused = used < FILLED * share * (now - record.began)
     if record.beside:
-        record.until = max(record.until, now + FIRST_PATIENCE) if left_unused else record.until
+        record.until = now + FIRST_PATIENCE if left_unused else record.until
     elif left_unused:
         record.until = now + record.patience
         record.patience = min(2 * record.patience, LONGEST_PATIENCE)

@@ -2,9 +2,9 @@
 
 Pure; times are CLOCK_MONOTONIC nanoseconds. A limiter measures elapsed time, which includes a neighbour's
 turns. What all slices of a card were charged, over what NVML says the card was busy, is by how much each of
-them was overcharged: a quota raised by that factor gives what was promised. If less was charged than the card
-was busy, somebody uses more than he claims. Both sides are averages over a window, for NVML's figure is old
-by some tenths of a second. Claims can lie: the factor has a bound, and slots an end to it.
+them was overcharged: a quota raised by that factor gives what was promised. Both sides are averages over a
+window, for NVML's figure is old by some tenths of a second. Claims can lie: the factor has a bound, and
+slots an end to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 WINDOW = 1_000_000_000
-COVERED = 0.9  # of what the card was busy; the rest is NVML's and the claims' own error
 MOST = 2.0  # two that always overlap are charged twice; of more, slots take over where they fill their shares
 
 K = TypeVar("K")
@@ -33,7 +32,6 @@ class Overlap(Generic[K]):
     def __init__(self) -> None:
         self._windows: dict[K, _Window] = {}
         self._factors: dict[K, float] = {}
-        self._covered: set[K] = set()
 
     def factor(self, card: K, charged: int, busy: float | None, now: int) -> float:
         """`charged`: GPU time of all slices so far; `busy`: the card's, None where NVML does not say."""
@@ -44,18 +42,12 @@ class Overlap(Generic[K]):
         if now - window.began >= WINDOW:
             if window.busy > 0:
                 seen = (charged - window.charged) / (now - window.began) * window.looks / window.busy
-                (self._covered.add if seen >= COVERED else self._covered.discard)(card)
                 before = self._factors.get(card, 1.0)
                 self._factors[card] = (before + min(max(seen, 1.0), MOST)) / 2
             self._windows[card] = _Window(now, charged)
         return self._factors.get(card, 1.0)
 
-    def covers(self, card: K) -> bool:
-        """Whether what slices were charged in the last window accounts for all that the card was busy."""
-        return card in self._covered
-
     def end(self, card: K) -> None:
         """The card has slots, or one slice: what comes after that is measured anew."""
         self._windows.pop(card, None)
         self._factors.pop(card, None)
-        self._covered.discard(card)

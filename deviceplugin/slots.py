@@ -3,10 +3,11 @@
 Pure; times are CLOCK_MONOTONIC nanoseconds, shares are basis points. While one slice is busy there are no
 slots, and none while all that are busy leave a good part of what they were promised unused (appetite.py):
 programs bound by their hosts meet seldom on the card, and a slot's closed part costs them what they cannot
-catch up on. Their quotas hold them, and cost latency least. Their limiters are told that others are there,
-whose turns they then do not charge for (certainty.c); if more was charged than the card was busy all the
-same, the quotas are raised by as much (overlap.py). Where somebody fills his
-promise, only slots keep it whole, and each busy slice gets a part of a repeating frame:
+catch up on. Their quotas hold them, and cost latency least. While what all claim accounts for what the card
+does (accounts.py), their limiters are told that others are there, whose turns they then do not charge for
+(certainty.c); if more was charged than the card was busy all the same, the quotas are raised by as much
+(overlap.py). Where somebody fills his promise, only slots keep it whole, and each busy slice gets a part of a
+repeating frame:
 
     capped           its core limit
     capped, burst    and, in proportion to its limit, what capped slices that rest leave idle
@@ -65,7 +66,7 @@ class Tenant(Generic[K]):
 class Turn:
     """What a slice may do now: a slot (frame 0: none), and the share that replaces its limit (0: none).
 
-    `beside`: others run beside it, and nobody has slots.
+    `beside`: others run beside it, nobody has slots, and all are believed.
     """
 
     frame: int = 0
@@ -76,11 +77,17 @@ class Turn:
 
 
 def plan(
-    tenants: Sequence[Tenant[K]], overlap: float = 1.0, frame: int = 0, shift: Mapping[K, int] | None = None
+    tenants: Sequence[Tenant[K]],
+    overlap: float = 1.0,
+    frame: int = 0,
+    shift: Mapping[K, int] | None = None,
+    *,
+    believed: bool = True,
 ) -> dict[K, Turn]:
     """The turns of one card's slices; a slice that is not named is held by its quota alone.
 
-    `overlap`: by how much more was charged than the card was busy, while slices run beside each other.
+    `overlap`: by how much more was charged than the card was busy, while slices run beside each other;
+    `believed`: whether their claims account for what the card does.
     `frame`: the card's frame so far; `shift`: by how much slots are longer than in proportion (balance.py).
     """
     busy = [one for one in tenants if one.busy]
@@ -93,7 +100,8 @@ def plan(
         share = {key: min(FULL, int(part * overlap)) for key, part in share.items()}
     changed = {one.key: 0 if share[one.key] == one.limit else share[one.key] for one in busy}
     if together:
-        return {key: Turn(share=part, beside=True) for key, part in changed.items()}
+        turns = {key: Turn(share=part, beside=believed) for key, part in changed.items()}
+        return {key: turn for key, turn in turns.items() if turn != Turn()}
     return cut(busy, share, changed, frame, shift or {})
 
 
@@ -147,7 +155,7 @@ def borrows(one: Tenant[K], turns: Mapping[K, Turn]) -> bool:
 
 
 def cut_share(turn: Turn, limit: int) -> int:
-    """What it may use beside others, with slots or without; 0 where there are none."""
+    """What it may use beside others, in a slot or believed without; 0 where there are none."""
     return (turn.share or limit) if turn.beside or turn.frame - turn.length > LONE_GAP else 0
 
 

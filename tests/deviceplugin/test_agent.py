@@ -171,18 +171,38 @@ def test_programs_bound_by_their_hosts_are_let_out_of_their_slots(world):
     assert not in_slot(world, "b")
 
 
-@pytest.mark.parametrize(("busy", "tried"), [(0.45, False), (0.9, True)])
-def test_they_are_tried_again_only_where_the_card_does_more_than_they_are_charged(world, busy, tried):
+@pytest.mark.parametrize(("busy", "believed"), [(0.45, True), (0.9, False), (None, False)])
+def test_they_are_told_of_each_other_and_not_tried_again_while_their_claims_account_for_the_card(
+    world, busy, believed
+):
     world.slice("a", 6000)
     world.slice("b", 3000)
-    world.fill, world.nvml.utilization = 0.5, busy
+    world.fill, world.nvml.utilization = 0.5, 0.45
     world.run(1, "a", "b")
     assert world.device("a").beside_deadline > world.now
+    world.nvml.utilization = busy
     slotted = False
-    for _ in range(50):
+    for look in range(50):
         world.run(0.1, "a", "b")
         slotted |= in_slot(world, "a")
-    assert slotted is tried
+        if look >= 10 and not believed:
+            assert world.device("a").beside_deadline == 0
+    assert slotted is not believed
+    assert (world.device("a").beside_deadline > world.now) is believed
+
+
+def test_one_that_fills_its_promise_again_has_its_slot_soon_however_often_it_was_let_out(world):
+    world.slice("a", 6000)
+    world.slice("b", 3000)
+    world.fill = 0.5
+    world.nvml.utilization = 0.9  # so they are tried again, and let out for longer each time
+    world.run(60, "a", "b")
+    world.nvml.utilization = 0.45
+    world.run(120, "a", "b")
+    assert not in_slot(world, "a")
+    world.fill = 0.9
+    world.run(3, "a", "b")
+    assert in_slot(world, "a")
 
 
 def test_others_are_beside_a_slice_no_longer_once_there_are_slots_or_it_is_alone(world):

@@ -108,6 +108,13 @@ def test_one_that_leaves_as_much_unused_without_slots_is_not_tried_again():
     assert len(host_bound.run(10, part=0.9, told=True)) == 100
 
 
+def test_one_that_fills_what_it_left_unused_without_slots_is_soon_tried_however_long_it_was_let_out():
+    changed = Slice()
+    changed.run(300, part=0.5)  # told nothing of what it uses without a slot
+    changed.run(120, part=0.5, told=True)
+    assert min(changed.run(10, part=0.9, told=True)) <= (FIRST_PATIENCE + TRIAL) / 1e9
+
+
 def test_one_that_is_let_out_and_then_fills_its_slot_is_trusted_again():
     changed = Slice()
     changed.run(5, part=0.5)

@@ -31,21 +31,6 @@ def test_the_factor_is_what_was_charged_over_what_the_card_was_busy_within_bound
     assert after(20, charged, busy) == pytest.approx(factor, abs=0.001)
 
 
-@pytest.mark.parametrize(
-    ("charged", "busy", "covers"),
-    [(0.9, 0.8, True), (0.75, 0.8, True), (0.7, 0.8, False), (0.7, None, False)],
-)
-def test_what_all_are_charged_accounts_for_the_card_or_somebody_uses_more_than_he_claims(
-    charged, busy, covers
-):
-    overlap = Overlap()
-    for look in range(30):
-        overlap.factor("card", int(look * 10**8 * charged), busy, START + look * 10**8)
-    assert overlap.covers("card") is covers
-    overlap.end("card")
-    assert not overlap.covers("card")
-
-
 def test_it_moves_half_the_way_in_each_window():
     assert after(0.9 * WINDOW / 1e9, 0.9, 0.6) == 1.0
     assert after(WINDOW / 1e9, 0.9, 0.6) == pytest.approx(1.25)

@@ -136,6 +136,16 @@ class TestBesideEachOther:
         both = worlds(*self.pair(6000, 3000), kernel_us=kernel_us, warmup=2, seconds=10, **H200)
         assert [one["smooth"] for one in both] == pytest.approx([0.6, 0.3], abs=0.015)
 
+    @pytest.mark.parametrize(("told", "most"), [(True, 0.29), (False, 0.1)])
+    def test_whose_function_takes_10_us_and_2_ms_in_turn_are_held_once_not_told_of_others(
+        self, worlds: Worlds, told: bool, most: float
+    ) -> None:
+        """Nothing tells such launches from a neighbour's turns, but what the card does (accounts.py)."""
+        hides: Settings = {"kernel_us": 10, "longer_at": 0.1, "longer": 200, "longer_each": 2, "queue": 0}
+        pair = self.pair(1000, 5000) if told else [{"limit": 1000}, {"limit": 5000}]
+        result = worlds(pair[0] | hides, pair[1] | self.TRAINING, warmup=2, seconds=5, **H200)[0]
+        assert result["share"] < most
+
     @pytest.mark.parametrize("longer", [4, 40])
     def test_whose_kernels_become_longer_are_charged_for_half_of_it_at_least(
         self, worlds: Worlds, longer: float

@@ -139,6 +139,12 @@ static double varied(void)
     return 1 + me->set.vary * (2 * (double)(state >> 11) / (double)(UINT64_C(1) << 53) - 1);
 }
 
+static bool is_longer(uint64_t number)
+{
+    bool each = me->set.longer_each <= 1 || number % (uint64_t)me->set.longer_each == 0;
+    return each && within(me->set.longer_at, me->set.longer ? 1e9 : 0);
+}
+
 static void run_kernel(CUstream stream, double ns)
 {
     unsigned index = (uintptr_t)stream >> 8 & (STREAMS - 1);
@@ -146,7 +152,7 @@ static void run_kernel(CUstream stream, double ns)
     if (!*event)
         *event = new_event();
     events[*event] = NEVER;
-    ns *= varied() * (within(me->set.longer_at, me->set.longer ? 1e9 : 0) ? me->set.longer : 1);
+    ns *= varied() * (is_longer(me->launched[index]) ? me->set.longer : 1);
     enqueue(stream, (struct op){(uint64_t)ns, me->now + SUBMIT, *event, true});
 }
 

@@ -37,7 +37,8 @@
     X(second_grid)                        /* … that is the same function with so many blocks; 0: another */  \
     X(broken_at) X(broken_for)            /* event calls fail meanwhile */                                   \
     X(capture_at) X(capture_for)          /* launches then go into a capturing stream */                     \
-    X(longer_at) X(longer)                /* from then on kernels take so many times as long */              \
+    X(longer_at) X(longer)                /* from then on kernels take so many times as long … */            \
+    X(longer_each)                        /* … or one of so many of them */                                  \
     X(quiet_at) X(quiet_for)              /* the program rests */                                            \
     X(start_at)                           /* … or begins late */                                             \
     X(fail)                               /* every so many launches, one fails */                            \

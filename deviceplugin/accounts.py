@@ -1,0 +1,82 @@
+"""Whether what a card's slices claim accounts for what the card does.
+
+Pure; times are CLOCK_MONOTONIC nanoseconds. Where slices run beside each other without slots, a limiter does
+not charge what may be a neighbour's turn (certainty.c), and who uses little is not tried in a slot
+(appetite.py): both rest on claims. NVML says how busy the card was. What nobody accounts for is summed up,
+whatever turns there were meanwhile, so no change of them hides any; when it exceeds what errors of both sides
+explain, claims count for nothing for a while, longer each time. A claim counts as far as its slice's share
+goes, so too large a one hides nobody else's too small one. Who claimed too little is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+MS = 1_000_000
+FULL = 10_000
+COVERED = 0.9  # of what the card was busy: the rest is NVML's and the claims' own error
+LATE = 300 * MS  # NVML's samples are 200 ms long, and old: claims run ahead of them and fall behind
+LONGEST_LOOK = 1_000 * MS  # what happened in a longer time is not known from one sample
+FIRST_DOUBT = 2_000 * MS
+LONGEST_DOUBT = 60_000 * MS
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Generic[K]):
+    """`gpu_time`: what a slice was charged so far; `share`: of the card, which it might use of late."""
+
+    key: K
+    gpu_time: int
+    share: int
+
+
+@dataclass(slots=True)
+class _Card(Generic[K]):
+    at: int
+    claims: dict[K, tuple[int, float]] = field(default_factory=dict)  # and how much more may count
+    missing: float = 0.0  # ns that nobody accounted for; negative: what NVML has yet to show
+    doubted: int = 0  # until then
+    doubt: int = FIRST_DOUBT  # how long the next one is
+
+
+class Accounts(Generic[K]):
+    """One account for each card, at every look at it."""
+
+    def __init__(self) -> None:
+        self._cards: dict[str, _Card[K]] = {}
+
+    def balanced(self, card: str, claims: Iterable[Claim[K]], busy: float | None, now: int) -> bool:
+        """Whether the claims are to be believed; `busy`: what NVML says, 0 to 1, or None if it does not."""
+        known = self._cards.setdefault(card, _Card(now))
+        passed, known.at = now - known.at, now
+        claimed = _take(known, claims, passed)
+        if busy is None:
+            return False
+        if passed <= LONGEST_LOOK:
+            known.missing = max(known.missing + COVERED * busy * passed - claimed, -LATE)
+        if known.missing > LATE:
+            known.missing, known.doubted = 0.0, now + known.doubt
+            known.doubt = min(2 * known.doubt, LONGEST_DOUBT)
+        elif now - known.doubted > LONGEST_DOUBT:
+            known.doubt = FIRST_DOUBT
+        return now >= known.doubted
+
+    def forget(self, cards: set[str]) -> None:
+        """Drop every card that is not among `cards`."""
+        self._cards = {card: known for card, known in self._cards.items() if card in cards}
+
+
+def _take(known: _Card[K], claims: Iterable[Claim[K]], passed: int) -> float:
+    """What was claimed since the last look, of each slice at most what it might use, averaged over LATE."""
+    before, known.claims, total = known.claims, {}, 0.0
+    for one in claims:
+        gpu_time, room = before.get(one.key, (one.gpu_time, LATE))
+        room = min(room + passed * one.share / FULL, LATE)
+        counted = min(max(one.gpu_time - gpu_time, 0), room)
+        known.claims[one.key] = (one.gpu_time, room - counted)
+        total += counted
+    return total
