@@ -6,6 +6,8 @@ not charge what may be a neighbour's turn (certainty.c), and who uses little is 
 whatever turns there were meanwhile, so no change of them hides any; when it exceeds what errors of both sides
 explain, claims count for nothing for a while, longer each time. A claim counts as far as its slice's share
 goes, so too large a one hides nobody else's too small one. Who claimed too little is not known here.
+
+NVML counts the change to a kernel as use of the card, slices that their hosts hold up are charged without it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ MS = 1_000_000
 FULL = 10_000
 COVERED = 0.9  # of what the card was busy: the rest is NVML's and the claims' own error
 LATE = 300 * MS  # NVML's samples are 200 ms long, and old: claims run ahead of them and fall behind
+CHANGE = 1_300  # ns to a kernel, on an H200
+SHORTEST = 1_000  # ns: no kernel takes less, so no more of them are believed
 LONGEST_LOOK = 1_000 * MS  # what happened in a longer time is not known from one sample
 FIRST_DOUBT = 2_000 * MS
 LONGEST_DOUBT = 60_000 * MS
@@ -27,17 +31,18 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[K]):
-    """`gpu_time`: what a slice was charged so far; `share`: of the card, which it might use of late."""
+    """What a slice was charged, and launched, so far; `share`: of the card, which it might use of late."""
 
     key: K
     gpu_time: int
+    launches: int
     share: int
 
 
 @dataclass(slots=True)
 class _Card(Generic[K]):
     at: int
-    claims: dict[K, tuple[int, float]] = field(default_factory=dict)  # and how much more may count
+    claims: dict[K, tuple[Claim[K], float]] = field(default_factory=dict)  # and how much more may count
     missing: float = 0.0  # ns that nobody accounted for; negative: what NVML has yet to show
     doubted: int = 0  # until then
     doubt: int = FIRST_DOUBT  # how long the next one is
@@ -71,12 +76,12 @@ class Accounts(Generic[K]):
 
 
 def _take(known: _Card[K], claims: Iterable[Claim[K]], passed: int) -> float:
-    """What was claimed since the last look, of each slice at most what it might use, averaged over LATE."""
+    """The use claimed since the last look, of each slice at most what it might, averaged over LATE."""
     before, known.claims, total = known.claims, {}, 0.0
     for one in claims:
-        gpu_time, room = before.get(one.key, (one.gpu_time, LATE))
+        last, room = before.get(one.key, (one, LATE))
         room = min(room + passed * one.share / FULL, LATE)
-        counted = min(max(one.gpu_time - gpu_time, 0), room)
-        known.claims[one.key] = (one.gpu_time, room - counted)
-        total += counted
+        used = min(max(one.gpu_time - last.gpu_time, 0), room)
+        known.claims[one.key] = (one, room - used)
+        total += used + CHANGE * min(max(one.launches - last.launches, 0), used / SHORTEST)
     return total

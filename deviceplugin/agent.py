@@ -120,10 +120,11 @@ class Agent:
                     busy=busy,
                     burst=one.identity.policy == "burst",
                     longest=longest,
-                    gpu_time=stats.gpu_time,
                     fills=self._appetite.fills(key, stats.gpu_time, tried, patient, now, beside=turn.beside),
                     priority=one.identity.priority,
                     frame=one.identity.frame_ms * MS,
+                    gpu_time=stats.gpu_time,
+                    launches=stats.launches,
                 ),
             )
 
@@ -137,7 +138,9 @@ class Agent:
         if len(card) == 1 or not any(one.capped for one in card):
             return slots.plan(card, frame=frame, shift=shift)
         used = self._nvml.reading(uuid).utilization
-        claims = [Claim(one.key, one.gpu_time, last[one.key].share or one.limit) for one in card]
+        claims = [
+            Claim(one.key, one.gpu_time, one.launches, last[one.key].share or one.limit) for one in card
+        ]
         believed = self._accounts.balanced(uuid, claims, used, now)
         factor = self._factor(uuid, card, used, now)
         return slots.plan(card, factor, frame, shift, believed=believed)

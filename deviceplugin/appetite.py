@@ -3,7 +3,7 @@
 Pure; times are CLOCK_MONOTONIC nanoseconds. Whether a program is bound by the card or by its host shows
 only in a slot: in the part of the frame in which nothing else holds it, a program bound by the card uses
 what it was given, one bound by its host cannot, and loses what the closed part costs it. So contenders are
-tried in slots; who leaves a quarter of his share unused there is let out of them for a while, and tried
+tried in slots; who leaves a fifth of his share unused there is let out of them for a while, and tried
 again more and more seldom: not at all while he leaves as much unused without slots and claims are believed
 (accounts.py), and soon when he does no longer. Claims can lie; a lie costs the liar his slot, not a neighbour
 his share. How long its longest kernel is, is passed on as the page says, but not at every wink.
@@ -20,8 +20,8 @@ QUIET = 300 * MS  # a slice without launches for so long is not busy
 LONGEST_QUIET = 3_000 * MS
 
 TRIAL = 500 * MS  # 25 frames: one that was late or jittered does not decide
-# Of its share. In slots, programs bound by an H200 reached 84 % and more, half bound by hosts 53 and less.
-FILLED = 0.75
+# Of its share. In slots, programs bound by an H200 reached 84 % and more, bound by hosts 77 and less.
+FILLED = 0.8
 HELD = 2_000 * MS  # a kernel measured a little longer does not move every slot at once
 FIRST_PATIENCE = 2_000 * MS  # a program that still loads its code fills nothing, and soon will
 LONGEST_PATIENCE = 60_000 * MS

@@ -42,8 +42,8 @@ K = TypeVar("K", bound=Hashable)
 class Tenant(Generic[K]):
     """A slice on one card. `limit` is FULL where it has no cap; `longest` is its longest kernel.
 
-    `fills`: it takes what it is given; `gpu_time`: what it was charged, ns; `frame`: what it asked for, 0 for
-    nothing.
+    `fills`: it takes what it is given; `frame`: what it asked for, 0 for nothing; `gpu_time`, `launches`: ns
+    that it was charged, and what it launched, so far.
     """
 
     key: K
@@ -52,9 +52,10 @@ class Tenant(Generic[K]):
     burst: bool = False
     longest: int = 0
     fills: bool = True
-    gpu_time: int = 0
     priority: int = 1
     frame: int = 0
+    gpu_time: int = 0
+    launches: int = 0
 
     @property
     def capped(self) -> bool:

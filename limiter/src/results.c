@@ -170,7 +170,8 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
     int64_t sure = batch_surely_used(&meter->calm, batch, start + shift, end + shift);
     if ((batch->terms.slot_end || batch->terms.beside) && !batch->guessed && measured > sure) {
         used = least(used, sure);
-        measured = sure + (measured - sure) / DOUBT;
+        if (!batch->terms.beside || !batch->apart) /* of one timed by itself little is believed anyway: estimates.h */
+            measured = sure + (measured - sure) / DOUBT;
     }
     bool more = (batch->terms.beside ? measured : used) > batch->charged;
     bool waited = more && batch_host_paced(meter, lane, batch, start, end);

@@ -16,6 +16,7 @@ class Card:
         self.accounts = Accounts()
         self.shares = shares or {"a": FULL}
         self.gpu_time = dict.fromkeys(self.shares, 0)
+        self.launches = dict.fromkeys(self.shares, 0)
         self.shown = [0.0] * BEHIND
         self.now = START
         self.looks = []  # whether all were believed
@@ -26,7 +27,10 @@ class Card:
         for key, part in claimed.items():
             self.gpu_time[key] += int(part * LOOK)
         self.shown.append(busy)
-        claims = [Claim(key, self.gpu_time[key], share) for key, share in self.shares.items()]
+        claims = [
+            Claim(key, self.gpu_time[key], self.launches.get(key, 0), share)
+            for key, share in self.shares.items()
+        ]
         self.looks.append(self.accounts.balanced("card", claims, self.shown[-1 - BEHIND], self.now))
         self.now += LOOK
         return self.looks[-1]
@@ -59,6 +63,23 @@ def test_what_is_used_in_bursts_shortly_before_a_rest_shows_as_well():
         card.run(0.3, 0.9, a=0.1)
         card.run(0.7, 0.1, a=0.1)
     assert not all(card.looks)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "launches", "busy", "believed"),
+    [
+        (1_200, 114_000, 0.29, True),  # 13.7 % of kernels, 28.5 with the changes to them
+        (5_000, 60_000, 0.38, True),
+        (44_000, 10_000, 0.7, False),
+        (100, 500_000, 0.7, False),  # no kernel is so short
+    ],
+)
+def test_the_changes_to_kernels_that_nvml_counts_are_accounted_for(kernel, launches, busy, believed):
+    card = Card()
+    for _ in range(100):
+        card.launches["a"] += launches // 10
+        card.look(busy, a=kernel * launches / 1e9)
+    assert all(card.looks) is believed
 
 
 def test_a_claim_beyond_what_its_slice_may_use_does_not_hide_what_others_use():

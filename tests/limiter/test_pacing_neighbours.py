@@ -116,18 +116,19 @@ class TestBesideEachOther:
         return [slot | {"limit": one, "offset_us": i * (length + 100)} for i, one in enumerate(limits)]
 
     @pytest.mark.parametrize(
-        ("load", "limits", "kept"),
-        [(TRAINING, (5000, 5000), 0.99), (TRAINING, (6000, 3000), 0.87), (INFERENCE, (5000, 5000), 0.88)],
+        ("load", "limits"),
+        [(TRAINING, (5000, 5000)), (TRAINING, (6000, 3000)), (INFERENCE, (5000, 5000))],
     )
     def test_keep_the_pace_that_each_has_alone_at_its_limit(
-        self, worlds: Worlds, load: Settings, limits: tuple[int, ...], kept: float
+        self, worlds: Worlds, load: Settings, limits: tuple[int, ...]
     ) -> None:
-        """The driver's own turns take a tenth of an inference's pace, without a limiter as well."""
+        """Or without a limiter: the driver's own turns take an eighth of an inference's pace."""
         common = {**load, **H200, "drift_ppm": 4.4, "warmup": 2, "seconds": 5}
         alone = [worlds(limit=limit, **common)[0]["launches"] for limit in limits]
+        free = worlds({}, {}, **common)[0]["launches"]
         together = [one["launches"] for one in worlds(*self.pair(*limits), **common)]
         for beside, by_itself in zip(together, alone, strict=True):
-            assert beside > kept * by_itself
+            assert beside > 0.98 * min(by_itself, free)
 
     @pytest.mark.parametrize("kernel_us", [44, 1000])
     def test_are_charged_for_their_own_work_once_they_keep_the_card_busy(
@@ -136,7 +137,7 @@ class TestBesideEachOther:
         both = worlds(*self.pair(6000, 3000), kernel_us=kernel_us, warmup=2, seconds=10, **H200)
         assert [one["smooth"] for one in both] == pytest.approx([0.6, 0.3], abs=0.015)
 
-    @pytest.mark.parametrize(("told", "most"), [(True, 0.29), (False, 0.1)])
+    @pytest.mark.parametrize(("told", "most"), [(True, 0.34), (False, 0.1)])
     def test_whose_function_takes_10_us_and_2_ms_in_turn_are_held_once_not_told_of_others(
         self, worlds: Worlds, told: bool, most: float
     ) -> None:
