@@ -11,11 +11,13 @@
 #include "physical.h"
 #include "pools.h"
 
+/* A page that is found cut short only while it is charged says nothing of what is held, and the charge is void. */
 static bool take(const struct weir_slice *slice, uint32_t device, enum weir_kind kind, uint64_t bytes)
 {
     int slot = weir_slot(slice);
     if (slot < 0 ||
-        !weir_ledger_take(slice, (uint32_t)slot, device, kind, bytes, weir_memory_limit(slice, device)))
+        !weir_ledger_take(slice, (uint32_t)slot, device, kind, bytes, weir_memory_limit(slice, device)) ||
+        atomic_load_explicit(&slice->own->stats.replaced, memory_order_relaxed))
         return false;
     weir_held_add(device, kind, (int64_t)bytes);
     return true;

@@ -38,6 +38,15 @@ def test_a_page_that_is_cut_short_ends_nobody_and_refuses_memory(
     assert client.end() == 0
 
 
+def test_who_finds_his_page_cut_short_is_refused_at_that_very_call(machine: Machine, slice_: Slice) -> None:
+    """Else each truncation would be good for as much again as the limit."""
+    take = f"alloc:{1000 * MIB}"
+    client = Client(machine, slice_, (*OPEN, take), (take, "free:0"))
+    os.truncate(slice_.path / "rw/stats", 0)
+    assert client.go_on() == [OUT_OF_MEMORY, OK]
+    assert client.end() == 0
+
+
 @pytest.mark.parametrize("page", ["rw/stats", "control"])
 def test_a_page_that_is_made_anew_after_it_was_cut_has_what_everybody_holds(
     machine: Machine, slice_: Slice, page: str
