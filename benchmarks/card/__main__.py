@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.arguments import LONGEST, Parser, number, pick
@@ -115,15 +115,21 @@ def bench_of(chosen: argparse.Namespace, started: float) -> Bench:
     )
 
 
-def check_rows(bench: Bench, parts: Sequence[str]) -> None:
-    """Raise UsageError for a --rows that is in the name of no row of these parts, before one is measured."""
+def names_of(bench: Bench, parts: Iterable[str]) -> list[str]:
+    """The rows that these parts have."""
     fields = {one.name: getattr(bench, one.name) for one in dataclasses.fields(bench)}
     names = Names(**fields)
     for part in parts:
         (mps.ask_for_rows if part == "mps" else PARTS[part])(names)
+    return list(dict.fromkeys(names.asked))
+
+
+def check_rows(bench: Bench, parts: Sequence[str]) -> None:
+    """Raise UsageError for a --rows that is in the name of no row of these parts, before one is measured."""
+    asked = names_of(bench, parts)
     for text in filter(None, bench.only):
-        if not any(text in name for name in names.asked):
-            loads = sorted({name.rpartition("/")[0] + "/" for name in names.asked})
+        if not any(text in name for name in asked):
+            loads = sorted({name.rpartition("/")[0] + "/" for name in asked})
             raise UsageError("--rows", text, f"a part of a row's name here: {' '.join(loads) or 'none'}")
 
 
@@ -150,7 +156,7 @@ def main() -> int:
     except BudgetSpentError:
         finished = False
         print("budget spent: give the same command again", flush=True)
-    tables.write(bench.journal, chosen.docs)
+    tables.write(bench.journal, chosen.docs, names_of(bench, PARTS))
     return 0 if finished else UNFINISHED
 
 

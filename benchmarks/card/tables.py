@@ -1,13 +1,14 @@
 """Markdown tables and pictures of what a journal holds; nothing is measured here.
 
 Single loads have a table of their own (alone_table.py). In a page the tables stand between two marks and
-replace what was there."""
+replace what was there, and say which rows are missing."""
 
 from __future__ import annotations
 
 import json
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -192,17 +193,32 @@ SECTIONS = {
 }
 
 
-def render(journal: Journal) -> str:
-    """Everything, as Markdown."""
-    parts = [f"`python -m benchmarks.card DIR`\n\n{origin(journal)}\n"]
+def owed(journal: Journal, names: Sequence[str]) -> str:
+    """Which of these rows (`part/row`) the journal lacks; empty where it has them all."""
+    missing: dict[str, list[str]] = {}
+    for name in names:
+        part, _, row = name.partition("/")
+        if (part, row) not in journal:
+            group, _, last = name.rpartition("/")
+            missing.setdefault(group, []).append(last)
+    if not missing:
+        return ""
+    count = sum(map(len, missing.values()))
+    rows = "; ".join(f"{group} ({', '.join(each)})" for group, each in missing.items())
+    return f"**Not measured yet**, {count} of {len(names)} rows: {rows}.\n"
+
+
+def render(journal: Journal, names: Sequence[str] = ()) -> str:
+    """Everything, as Markdown; `names`: of all rows that there could be."""
+    parts = [f"`python -m benchmarks.card DIR`\n\n{origin(journal)}\n", owed(journal, names)]
     parts += [section(journal) for section in SECTIONS.values()]
     shown = [f"![{path.stem}](images/{path.name})" for path in pictures(journal)]
     return "\n".join([part for part in parts if part] + shown) + "\n"
 
 
-def write(journal: Journal, page: Path | None) -> None:
+def write(journal: Journal, page: Path | None, names: Sequence[str] = ()) -> None:
     """Write DIR/benchmarks.md, and into `page` with its pictures beside it if one is given."""
-    text = render(journal)
+    text = render(journal, names)
     (journal.directory / "benchmarks.md").write_text(text)
     if page is None:
         return

@@ -33,6 +33,14 @@ def row(load: str, limit: int | None, nvml: float, **more: object) -> dict[str, 
     return made | more
 
 
+def test_a_page_says_which_rows_nobody_has_measured_yet(tmp_path: Path) -> None:
+    Journal(tmp_path).add(row("1ms", 30, 30.0))
+    names = ["alone/1ms/10", "alone/1ms/30", "alone/1ms/bare", "pairs/1ms+1ms/60+30"]
+    said = "**Not measured yet**, 3 of 4 rows: alone/1ms (10, bare); pairs/1ms+1ms (60+30)."
+    assert said in tables.render(Journal(tmp_path), names)
+    assert "Not measured" not in tables.render(Journal(tmp_path), ["alone/1ms/30"])
+
+
 def test_a_counter_is_even_between_its_samples() -> None:
     curve = [(0.0, 0.0), (1.0, 0.5), (3.0, 1.5)]
     assert curves.value(curve, 2.0) == pytest.approx(1.0)
