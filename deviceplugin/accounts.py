@@ -43,7 +43,7 @@ class Claim(Generic[K]):
 class _Card(Generic[K]):
     at: int
     claims: dict[K, tuple[Claim[K], float]] = field(default_factory=dict)  # and how much more may count
-    missing: float = 0.0  # ns that nobody accounted for; negative: what NVML has yet to show
+    missing: float = 0.0  # ns that nobody accounted for
     doubted: int = 0  # until then
     doubt: int = FIRST_DOUBT  # how long the next one is
 
@@ -62,7 +62,7 @@ class Accounts(Generic[K]):
         if busy is None:
             return False
         if passed <= LONGEST_LOOK:
-            known.missing = max(known.missing + COVERED * busy * passed - claimed, -LATE)
+            known.missing = max(known.missing + COVERED * busy * passed - claimed, 0.0)
         if known.missing > LATE:
             known.missing, known.doubted = 0.0, now + known.doubt
             known.doubt = min(2 * known.doubt, LONGEST_DOUBT)

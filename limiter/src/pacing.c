@@ -140,7 +140,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     atomic_store_explicit(&lane->expires, ticks + in_ticks(life), memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
     lane->open->guessed |= !known;
-    lane->open->late |= opening && (launch->waited || (terms.beside && !lane->open->hold.until));
+    lane->open->late |= opening && launch->waited;
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     pacing->hold = opening ? lane->open->hold : (struct hold){.until = 0};

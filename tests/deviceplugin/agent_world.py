@@ -31,6 +31,7 @@ class AgentWorld:
         self.launches = {}
         self.gpu_time = defaultdict(int)
         self.fill = 1.0  # how much of what they are given programs use
+        self.each_launches = 1  # … in a tick
         self.locks = {}
         self.open = ExitStack()
         self.agent = self.new_agent()
@@ -58,7 +59,7 @@ class AgentWorld:
     def launch(self, *names):
         """A tick's worth of launches, which fill what the slice was given."""
         for name in names:
-            self.launches[name] += 1
+            self.launches[name] += self.each_launches
             share = self.device(name).core_limit_at(self.now) / layout.FULL_CORES
             self.gpu_time[name] += int(self.fill * 100 * MS * share)
             self.tenant(name).set(launches=self.launches[name], gpu_time=self.gpu_time[name])

@@ -171,16 +171,19 @@ def test_programs_bound_by_their_hosts_are_let_out_of_their_slots(world):
     assert not in_slot(world, "b")
 
 
-@pytest.mark.parametrize(("busy", "believed"), [(0.45, True), (0.9, False), (None, False)])
+@pytest.mark.parametrize(
+    ("busy", "launches", "believed"),
+    [(0.45, 1, True), (0.9, 1, False), (0.9, 20_000, True), (None, 1, False)],
+)
 def test_they_are_told_of_each_other_and_not_tried_again_while_their_claims_account_for_the_card(
-    world, busy, believed
+    world, busy, launches, believed
 ):
     world.slice("a", 6000)
     world.slice("b", 3000)
     world.fill, world.nvml.utilization = 0.5, 0.45
     world.run(1, "a", "b")
     assert world.device("a").beside_deadline > world.now
-    world.nvml.utilization = busy
+    world.nvml.utilization, world.each_launches = busy, launches
     slotted = False
     for look in range(50):
         world.run(0.1, "a", "b")

@@ -110,8 +110,13 @@ def test_one_that_leaves_as_much_unused_without_slots_is_not_tried_again():
 
 def test_one_that_fills_what_it_left_unused_without_slots_is_soon_tried_however_long_it_was_let_out():
     changed = Slice()
-    changed.run(300, part=0.5)  # told nothing of what it uses without a slot
-    changed.run(120, part=0.5, told=True)
+    changed.run(60, part=0.5)  # told nothing of what it uses without a slot
+    while not changed.run(0.1, part=0.5):
+        pass
+    while changed.run(0.1, part=0.5):
+        pass
+    assert not changed.run(30, part=0.5)
+    changed.run(2, part=0.5, told=True)
     assert min(changed.run(10, part=0.9, told=True)) <= (FIRST_PATIENCE + TRIAL) / 1e9
 
 
