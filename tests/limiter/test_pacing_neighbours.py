@@ -131,12 +131,12 @@ class TestBesideEachOther:
         self, worlds: Worlds, load: Settings, limits: tuple[int, ...]
     ) -> None:
         """Or without a limiter: the driver's own turns take an eighth of an inference's pace."""
-        common = {**load, **H200, "drift_ppm": 4.4, "warmup": 2, "seconds": 5}
+        common = {**load, **H200, "drift_ppm": 4.4, "warmup": 3, "seconds": 2}
         alone = [worlds(limit=limit, **common)[0]["launches"] for limit in limits]
         free = worlds({}, {}, **common)[0]["launches"]
         together = [one["launches"] for one in worlds(*self.pair(*limits), **common)]
         for beside, by_itself in zip(together, alone, strict=True):
-            assert beside > 0.96 * min(by_itself, free)
+            assert beside > 0.97 * min(by_itself, free)
 
     @pytest.mark.parametrize("kernel_us", [44, 1000])
     def test_are_charged_for_their_own_work_once_they_keep_the_card_busy(
