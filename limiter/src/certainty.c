@@ -11,8 +11,8 @@
 #define CALM (TURN + TURN / 10) /* nobody who has the card in turns is undisturbed for so long */
 #define MEAN_OF 32 /* batches that are averaged */
 #define HEELS (50 * (int64_t)WEIR_US)  /* a GPU so close behind the host may have waited for it */
-#define MARKS ((int64_t)3400)  /* what two timing events around a kernel read too much, … */
-#define ALONE ((int64_t)1900)  /* … on an idle GPU, beside the time from the first's call to the launch's, … */
+#define MARKS ((int64_t)2400)  /* what two timing events around a kernel read too much, … */
+#define ALONE ((int64_t)1600)  /* … on an idle GPU, beside the time from the first's call to the launch's, … */
 #define AT_ONCE (10 * (int64_t)WEIR_US) /* … which an event reaches in less */
 
 /*
@@ -100,8 +100,8 @@ static int64_t idled_until_launched(const struct batch *batch, int64_t start)
 /*
  * How long the GPU waited for the batch's first launch. If it was idle, its work began when the launch reached it; but
  * another may have had it until then, and the start be stamped as late as the clock allows: what that leaves open is
- * decided as was expected. If it had work when the launch was on its way, it may have waited as well: as long as the
- * clock is sure of.
+ * decided as was expected. So it is for a function that was never measured while the clock is hardly known. If the GPU
+ * had work when the launch was on its way, it may have waited as well: as long as the clock is sure of.
  */
 int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, int64_t start, int64_t end)
 {
@@ -111,7 +111,7 @@ int64_t batch_idled(const struct timeline *timeline, const struct batch *batch, 
     if (!batch->idle && !batch->loading)
         return most((int64_t)batch->launched - (start + timeline->slack), 0);
     int64_t longest = idled_until_launched(batch, start);
-    if (!batch->late)
+    if (!batch->late && !(batch->guessed && timeline->slack > HEELS))
         return longest;
     int64_t shortest = idled_until_launched(batch, start + timeline->slack);
     return most(shortest, least(longest, end + timeline->shift - start - batch->charged));

@@ -2,16 +2,12 @@
  * See meter.h. Batches come from a fixed pool and wait in their lane in the order they were closed. A batch
  * that cannot be closed, because the stream captures or somebody else holds the meter, goes on: the worst is
  * a long batch, not a lost one. Where the pool is empty, launches are charged as estimated until one is free.
- *
- * Timing events cost some microseconds each. Where the host sets the pace batches tell little, so most that begin
- * with a short kernel are blind: no events, charged as estimated.
  */
 #include "meter.h"
 
 #include "pacer.h"
 
 #define TICKET_LEAST (50 * WEIR_US)
-#define METER_BLIND (200 * WEIR_US) /* estimated work that may pass without timing events */
 #define METER_IDLE ((int64_t)(50 * WEIR_US)) /* a host so much slower than its work may have left the GPU idle */
 
 void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
@@ -25,17 +21,6 @@ void lane_note(struct lane *lane, struct estimate *estimate, uint64_t charged)
         return;
     atomic_store_explicit(&lane->notes[index].charged, charged, memory_order_relaxed);
     atomic_store_explicit(&lane->notes[index].estimate, estimate, memory_order_release);
-}
-
-uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted)
-{
-    int64_t left = ticket_left(atomic_load_explicit(&lane->ticket, memory_order_relaxed));
-    int64_t size = least((int64_t)granted, (int64_t)lane->ticket_size);
-    if (lane->open)
-        size -= lane->granted - left;
-    if (size < (int64_t)charge)
-        size = (int64_t)charge;
-    return left < size ? (uint64_t)(size - left) : 0;
 }
 
 /* ---- lanes ---- */
@@ -105,7 +90,8 @@ static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct
     lane->timeline = timeline;
     lane->ticket_size = PACER_FREE_TICKET;
     lane->gapped = lane->blind = lane->paced = false; /* of the stream that had it before */
-    lane->sample.charged = lane->sample.used = 0;
+    lane->watched = 0;
+    lane->sample = 1;
     lane->gate = 0;
     atomic_store(&lane->ticket, TICKET_ZERO);
     atomic_store(&lane->expires, 0);
@@ -136,24 +122,6 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 }
 
 /* ---- batches ---- */
-
-static bool goes_blind(const struct lane *lane, uint64_t kernel, bool gap)
-{
-    bool paced = gap || lane->gapped || lane->paced;
-    bool timed = !(weir_hash(weir_ticks()) >> 61); /* one in eight, and nobody can foresee which */
-    return paced && !timed && kernel && kernel < METER_SHORT;
-}
-
-struct plan meter_plan(struct lane *lane, uint64_t kernel, bool due, bool gap, uint64_t granted)
-{
-    struct plan plan = {.apart = due && kernel && kernel < METER_SHORT};
-    plan.blind = lane->open ? lane->open->blind : !plan.apart && goes_blind(lane, kernel, gap);
-    if (plan.blind)
-        plan.grant = granted < METER_BLIND ? granted : METER_BLIND;
-    else if (!plan.apart && !gap && kernel)
-        plan.grant = granted;
-    return plan;
-}
 
 void meter_give_up(struct meter *meter, struct lane *lane, uint64_t now)
 {

@@ -89,9 +89,8 @@ struct lane {
     bool gapped;          /* the host leaves the GPU idle between launches, as last seen */
     bool blind;           /* its last batch was not measured: no other begins where one ended */
     bool paced;           /* the host set the pace of its last measured batch of several launches */
-    struct {
-        int64_t charged, used; /* averaged */
-    } sample;             /* such batches, which stand for those that go unmeasured */
+    uint64_t watched;     /* until then no batch goes blind */
+    double sample;        /* used for each ns charged, averaged: it stands for what goes unmeasured */
 };
 
 struct calm {
@@ -222,18 +221,28 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
 uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
 
 /*
- * How the batch of a launch of a kernel of so many ns (0: unknown) is to be timed, which may be granted so much. Where
- * the host sets the pace, times of many launches tell nothing and their events are dear: most batches that a short
- * kernel begins go blind. But estimates that have come to be that pace look right to every batch of several
- * launches, so now and then, when it is `due`, each function is timed by itself, wherever in a batch it stands.
- * `gap`: the host left one before the launch.
+ * How the batch of a coming launch is to be timed (plan.c). Where the host sets the pace, times of many launches tell
+ * nothing and their events are dear: most batches that a short kernel begins go blind. But estimates that have come to
+ * be that pace look right to every batch of several launches, so now and then, when it is `due`, each function is timed
+ * by itself, wherever in a batch it stands.
  */
+struct coming {
+    uint64_t kernel;  /* ns; 0: unknown */
+    uint64_t granted; /* at most */
+    bool due;
+    bool gap;         /* the host left one before it */
+    bool watched;
+};
 struct plan {
     uint64_t grant; /* 0: the launch alone */
     bool apart;     /* starting at an event of its own, whatever is before it */
     bool blind;     /* no events */
 };
-struct plan meter_plan(struct lane *lane, uint64_t kernel, bool due, bool gap, uint64_t granted);
+struct plan meter_plan(const struct lane *lane, const struct coming *coming);
+/* Whether none of the lane's batches goes blind for now; a stream that is long overdue is found out by this. */
+bool lane_is_watched(const struct meter *meter, struct lane *lane, const struct terms *terms, uint64_t now);
+/* A batch is measured: if it was charged much less than it used, none of its lane goes blind for a while. */
+void lane_watch(struct lane *lane, const struct batch *batch, int64_t used, uint64_t now);
 
 /* Opens a batch, or lets the open one go on, with `grant` ns on the ticket. False: it cannot be measured. */
 bool meter_open(struct meter *meter, struct lane *lane, uint64_t grant, const struct terms *terms,

@@ -1,9 +1,8 @@
 /*
- * See pacing.h. One meter per device of the slice, in memory that costs nothing until it is touched.
- *
- * No lock is ever held while a launch waits or while the driver launches, and none is waited for: who does
- * not get the meter takes his launch from the ticket all the same and lets the holder settle it. A launch into a
- * stream that captures is no work yet, so it is neither paced nor measured; the launch of the graph is.
+ * See pacing.h. One meter per device of the slice, in memory that costs nothing until it is touched. No lock is held
+ * while a launch waits or while the driver launches, and none is waited for: who does not get the meter takes his
+ * launch from the ticket all the same and lets the holder settle it. A launch into a stream that captures is no work
+ * yet, so it is neither paced nor measured; the launch of the graph is.
  */
 #include "pacing.h"
 
@@ -45,13 +44,12 @@ static void set_up(void)
     atomic_store(&gap_ticks, in_ticks(PACING_GAP) | 1);
 }
 
-static bool device_meter(const struct weir_slice **slice, int *device)
+/* The current device's number in the slice; -1: it is not the slice's, or there is none. */
+static int device_meter(const struct weir_slice **slice)
 {
     *slice = weir_slice();
-    if (!*slice)
-        return false;
-    *device = weir_current_device();
-    return *device >= 0 && *device < WEIR_MAX_DEVICES;
+    int device = *slice ? weir_current_device() : -1;
+    return device < WEIR_MAX_DEVICES ? device : -1;
 }
 
 /* ---- before the launch ---- */
@@ -128,11 +126,13 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     if (!lane)
         return false;
     uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
-    bool due = comes_due(launch, lane), alone = !known || (due && known < METER_SHORT);
-    if (lane->open && (alone || lane->open->terms.limit != rule->limit))
+    struct coming coming = {known, verdict->grant, comes_due(launch, lane), launch->single,
+                            lane_is_watched(meter, lane, &terms, now)};
+    bool ends = !known || (coming.due && known < METER_SHORT) || (coming.watched && lane->open && lane->open->blind);
+    if (lane->open && (ends || lane->open->terms.limit != rule->limit))
         meter_close(meter, lane, now);
     bool opening = !lane->open;
-    struct plan plan = meter_plan(lane, known, due, launch->single, verdict->grant);
+    struct plan plan = meter_plan(lane, &coming);
     uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), plan.grant);
     if (!meter_open(meter, lane, size, &terms, &plan, now))
         return false;
@@ -204,8 +204,8 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
 struct pacing pacing_begin(const void *function, CUstream stream)
 {
     struct launch launch = {.stream = stream, .key = meter_key(stream)};
-    int device;
-    if (!device_meter(&launch.slice, &device))
+    int device = device_meter(&launch.slice);
+    if (device < 0)
         return (struct pacing){.meter = NULL};
     if (!atomic_load_explicit(&gap_ticks, memory_order_acquire))
         set_up();
@@ -227,8 +227,8 @@ void pacing_end(const struct pacing *pacing, CUresult result)
     if (!pacing->meter)
         return;
     uint64_t now = weir_now();
-    bool loading = pacing->first && now - pacing->began > PACING_LOADING;
     if (pacing->opened) {
+        bool loading = pacing->first && now - pacing->began > PACING_LOADING;
         atomic_store_explicit(&pacing->opened->launched, now, memory_order_relaxed);
         atomic_store_explicit(&pacing->opened->loading, loading, memory_order_relaxed);
     }
@@ -247,8 +247,8 @@ void pacing_end(const struct pacing *pacing, CUresult result)
 uint64_t pacing_before_wait(enum pacing_scope scope, const void *what)
 {
     const struct weir_slice *slice;
-    int device;
-    if (!device_meter(&slice, &device) || !meters[device].stats)
+    int device = device_meter(&slice);
+    if (device < 0 || !meters[device].stats)
         return 0;
     struct meter *meter = &meters[device];
     uint64_t now = weir_now();
@@ -268,8 +268,8 @@ uint64_t pacing_before_wait(enum pacing_scope scope, const void *what)
 void pacing_after_wait(enum pacing_scope scope, uint64_t began)
 {
     const struct weir_slice *slice;
-    int device;
-    if (!began || !device_meter(&slice, &device) || !meters[device].stats || !meter_try(&meters[device]))
+    int device = began ? device_meter(&slice) : -1;
+    if (device < 0 || !meters[device].stats || !meter_try(&meters[device]))
         return;
     struct meter *meter = &meters[device];
     uint64_t now = weir_now();

@@ -5,10 +5,11 @@
 #include "meter.h"
 #include "pacer.h"
 
-#define SAMPLES 64    /* batches that are averaged */
+#define SAMPLES 64    /* batches that are averaged, … */
+#define APART 16      /* … and launches that are timed by themselves */
 #define SAMPLE_MOST 2 /* a slice is not charged for more than this by what others used */
 #define STILL ((int64_t)(100 * WEIR_US)) /* what is left, at least, of work that is not complete yet */
-#define CHANGE ((int64_t)1400) /* from one kernel to the next that waits already */
+#define CHANGE ((int64_t)WEIR_US) /* from one kernel to the next that waits already */
 #define EVENTS ((int64_t)(6 * WEIR_US)) /* what the events of a batch take the host */
 #define DOUBT 8 /* the weight, in an estimate, of what is sure against what may be a neighbour's */
 
@@ -74,17 +75,16 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
  */
 static int64_t as_sampled(const struct lane *lane, const struct batch *batch)
 {
-    if (batch->launches < 2 || batch->guessed || lane->sample.charged <= 0)
-        return batch->charged;
-    double scale = (double)lane->sample.used / (double)lane->sample.charged;
-    return scale > 1 ? (int64_t)((double)batch->charged * scale) : batch->charged;
+    bool vague = batch->launches < 2 || batch->guessed || lane->sample <= 1;
+    return vague ? batch->charged : (int64_t)((double)batch->charged * lane->sample);
 }
 
 static void take_sample(struct lane *lane, const struct batch *batch, int64_t used)
 {
-    used = least(used, SAMPLE_MOST * batch->charged);
-    lane->sample.charged += (batch->charged - lane->sample.charged) / SAMPLES;
-    lane->sample.used += (used - lane->sample.used) / SAMPLES;
+    if (batch->charged <= 0)
+        return;
+    double sample = (double)used / (double)batch->charged;
+    lane->sample += ((sample < SAMPLE_MOST ? sample : SAMPLE_MOST) - lane->sample) / (batch->apart ? APART : SAMPLES);
 }
 
 void meter_settle_unmeasured(struct meter *meter, const struct lane *lane, struct batch *batch, uint64_t now)
@@ -184,6 +184,7 @@ static bool measure(struct meter *meter, struct lane *lane, struct batch *batch,
         take_sample(lane, batch, measured);
     else if (batch->launches > 1 && !surely)
         take_sample(lane, batch, used);
+    lane_watch(lane, batch, used, now);
     count_gpu_time(meter, used);
     meter->foresees = true;
     meter_charge_balance(meter, used - batch->charged, batch->terms.limit, now);

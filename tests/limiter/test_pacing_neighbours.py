@@ -18,7 +18,7 @@ def check_one_budget(worlds: Worlds, processes: int, limit: int, within: float, 
     share = limit / 10_000
     for each in started_apart(worlds, processes, limit, **load):
         assert total(each) == pytest.approx(share, abs=within)
-        assert min(one["smooth"] for one in each) > 0.7 * share / processes
+        assert min(one["smooth"] for one in each) > 0.65 * share / processes
 
 
 def started_apart(
@@ -51,9 +51,9 @@ class TestSiblings:
         self, worlds: Worlds, processes: int, limit: int
     ) -> None:
         """What begins a turn is stamped late, when the sibling's is over: as if it were no work."""
-        check_one_budget(worlds, processes, limit, 0.0125, kernel_us=33, host_us=34, queue=1000)
+        check_one_budget(worlds, processes, limit, 0.0125, kernel_us=33, host_us=33.5, queue=1000)
 
-    @pytest.mark.parametrize(("limit", "least"), [(1000, 0.095), (3000, 0.27), (5000, 0.42), (9000, 0.74)])
+    @pytest.mark.parametrize(("limit", "least"), [(1000, 0.095), (3000, 0.29), (5000, 0.45), (9000, 0.68)])
     @pytest.mark.parametrize("host", [{"host_us": 17}, {"host_us": 8, "think_us": 9}], ids=str)
     @pytest.mark.parametrize("processes", [1, 2, 3])
     def test_whose_hosts_set_the_pace_share_one_budget(
@@ -145,7 +145,7 @@ class TestBesideEachOther:
         both = worlds(*self.pair(6000, 3000), kernel_us=kernel_us, warmup=2, seconds=10, **H200)
         assert [one["smooth"] for one in both] == pytest.approx([0.6, 0.3], abs=0.015)
 
-    @pytest.mark.parametrize(("told", "most"), [(True, 0.34), (False, 0.1)])
+    @pytest.mark.parametrize(("told", "most"), [(True, 0.4), (False, 0.1)])
     def test_whose_function_takes_10_us_and_2_ms_in_turn_are_held_once_not_told_of_others(
         self, worlds: Worlds, told: bool, most: float
     ) -> None:

@@ -25,7 +25,7 @@ BUSY: dict[str, Settings] = {
     "cooperative": {"cooperative": 1, "kernel_us": 500},
     "default stream of a thread": {"own_stream": 1, "kernel_us": 200},
     "two streams": {"streams": 2, "kernel_us": 300},
-    "33 us, the host as slow": {"kernel_us": 33, "host_us": 34, "ahead": 64, "step": 2},
+    "33 us, the host as slow": {"kernel_us": 33, "host_us": 33.5, "ahead": 64, "step": 2},
     "14 us": {"kernel_us": 14, "host_us": 13, "ahead": 64, "step": 2},
     "training": {
         "kernel_us": 20,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 TIMES = ("timeline", "streams", "estimates", "coverage")
-METER = ("meter", "meter_contexts", "waits", "results", "certainty", *TIMES)
+METER = ("meter", "meter_contexts", "waits", "results", "certainty", "plan", *TIMES)
 PACING = ("pacing", "launch", "turn", "queue", *METER, "pacer")
-H200 = {"mark_us": 3.4, "gap_us": 1.4, "late_us": 60}  # what its events, launches and wake-ups cost
+H200 = {"mark_us": 2.4, "gap_us": 1.0, "late_us": 60}  # what its events, launches and wake-ups cost
 
 Settings = dict[str, float]
 World = Callable[..., dict[str, Any]]

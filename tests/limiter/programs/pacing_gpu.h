@@ -14,7 +14,7 @@
 #define NEVER UINT64_MAX
 #define EVENTS 400000
 #define QUEUE 1024                /* operations; then a launch blocks, as the driver's does */
-#define SUBMIT (2 * WEIR_US)      /* from a launch to its kernel's begin */
+#define SUBMIT (1600)             /* from a launch to its kernel's begin */
 #define LINGER (10 * WEIR_US)     /* a process that is idle for longer loses the GPU to who has work … */
 #define HAND_OVER (20 * WEIR_US)  /* … in that time: there is nothing to save */
 
