@@ -18,11 +18,12 @@ LABELS = {None: "no Weir", NO_LIMIT: "no limit"}
 BY = {"nvml": "NVML", "cupti": "CUPTI", "kernel_time": "CUPTI"}
 ABOUT = """
 The error is GPU time less the smaller of the limit and what the program uses without one (no Weir; no limit
-where that is not there): by NVML where the program keeps the card busy by itself, else by CUPTI. NVML counts
-a kernel of 2 µs with what is around it as two to three times as long as CUPTI does (17.3 against 7.2 % in
-a CPU-bound training). CUPTI's figure is the kernel time of a step, measured afterwards, times the row's pace;
-in rows marked `*` it is that of the time under CUPTI, which slows such programs. Work is against no Weir, in
-another process; pace kept, of programs that use less than their limit, is against the same process without.
+where that is not there): by NVML where the program keeps the card busy by itself, else by CUPTI, and there
+only in rows in which the limiter may have held it back; what a limit costs that does not bind is under
+Overhead. NVML counts 1.0 to 1.3 µs more for each kernel than CUPTI does, so one of 2 µs half as long again.
+CUPTI's figure is the kernel time of a step, measured afterwards, times the row's pace; in rows marked `*` it
+is that of the time under CUPTI, which slows such programs. Work is against no Weir, in another process; pace
+kept, of programs that use less than their limit, is against the same process without.
 """
 
 

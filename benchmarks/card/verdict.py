@@ -4,7 +4,9 @@ A share is GPU time seen from outside. For a program that keeps the card busy by
 utilisation; for others it is the kernel time by CUPTI, where both the row and the one without a limit have
 it by the same arithmetic, for NVML counts a short kernel with what is around it. The error is the share less
 the smaller of the limit and what the program uses without one. A program that uses less than its limit has
-lost nothing if its pace is the one it has without. What was not measured is None, never a guess.
+lost nothing if its pace is the one it has without; where its host sets the pace, two processes of it differ
+by tens of percent, so where nothing held it back its share says nothing of the limiter: it has no error.
+What was not measured is None, never a guess.
 """
 
 from __future__ import annotations
@@ -14,12 +16,17 @@ from benchmarks.card.journal import Journal, Record
 from benchmarks.card.loads import BY_NAME
 
 NO_LIMIT = 100
-BARE_FIRST, OWN_FIRST = ("bare", "100"), ("100", "bare")
-WITNESSES = {True: ("nvml",), False: ("kernel_time", "cupti", "nvml")}  # by Load.fills, the best first
+BARE_FIRST, OWN = ("bare", "100"), ("100",)
+WITNESSES = {
+    True: ("nvml",),
+    False: ("kernel_time", "cupti", "nvml"),
+}  # by whether it fills the card, the best first
+FULL = 95  # percent by NVML of a card that is hardly ever idle
+AT_THE_LIMIT = 1  # points by which a program that is held back may be below its limit, as the limiter counts
 SECONDS = {"load": "own", "limiter": "limiter", "CUPTI": "kernel_time"}  # keys, by who told single seconds
 
 
-def unlimited(journal: Journal, load: str, key: str, rows: tuple[str, str] = BARE_FIRST) -> float | None:
+def unlimited(journal: Journal, load: str, key: str, rows: tuple[str, ...] = BARE_FIRST) -> float | None:
     """The load's figure without a limit: of the first of these rows that has it."""
     for row in rows:
         found = journal.get("alone", f"{load}/{row}")
@@ -33,10 +40,22 @@ def limited(record: Record) -> bool:
     return record["limit"] not in (None, NO_LIMIT)
 
 
+def fills(journal: Journal, load: str) -> bool:
+    """Whether the load keeps the card busy by itself: on this card's host, where that was seen."""
+    used = unlimited(journal, load, "nvml")
+    return BY_NAME[load].fills if used is None else BY_NAME[load].fills or used >= FULL
+
+
+def held_back(record: Record) -> bool:
+    """Whether the limiter counted so much that the limit may have held the program."""
+    counted = record.get("limiter")
+    return limited(record) and (counted is None or counted >= record["limit"] - AT_THE_LIMIT)
+
+
 def witness(journal: Journal, record: Record) -> str:
     """The key under which the row has the program's GPU time."""
     load = record["load"]
-    for key in WITNESSES[BY_NAME[load].fills]:
+    for key in WITNESSES[fills(journal, load)]:
         if record.get(key) is not None and unlimited(journal, load, key) is not None:
             return key
     return "nvml"
@@ -55,9 +74,11 @@ def aim(journal: Journal, record: Record, key: str) -> float:
 
 
 def error(journal: Journal, record: Record) -> float | None:
-    """Points above (+) or below (-) what the program should have had."""
+    """Points above (+) or below (-) what the program should have had; None if its host alone held it back."""
     key = witness(journal, record)
     if not limited(record) or record.get(key) is None:
+        return None
+    if not fills(journal, record["load"]) and not held_back(record):
         return None
     return float(record[key]) - aim(journal, record, key)
 
@@ -65,12 +86,15 @@ def error(journal: Journal, record: Record) -> float | None:
 def worst_second(journal: Journal, record: Record) -> float | None:
     """The second furthest off; None where a program uses less than its limit and only the limiter counts."""
     key = SECONDS[record["seconds_by"]]
-    if not limited(record) or (key == "limiter" and uses_less(journal, record)):
+    if error(journal, record) is None or (key == "limiter" and uses_less(journal, record)):
         return None
-    return curves.worst(record["seconds"], aim(journal, record, key))
+    goal = aim(journal, record, key)
+    if key == "kernel_time" and witness(journal, record) == "nvml":  # CUPTI leaves out the changes of kernels
+        goal = aim(journal, record, "nvml") * float(record[key]) / float(record["nvml"])
+    return curves.worst(record["seconds"], goal)
 
 
-def work(journal: Journal, record: Record, rows: tuple[str, str] = BARE_FIRST) -> float | None:
+def work(journal: Journal, record: Record, rows: tuple[str, ...] = BARE_FIRST) -> float | None:
     """What the program got done, in percent of what it does without a limit."""
     base = unlimited(journal, record["load"], "rate", rows)
     return 100 * record["rate"] / base if base and record.get("rate") is not None else None
@@ -78,4 +102,4 @@ def work(journal: Journal, record: Record, rows: tuple[str, str] = BARE_FIRST) -
 
 def pace_kept(journal: Journal, record: Record) -> float | None:
     """Of a program that uses less than its limit: its work against the same process without one, if known."""
-    return work(journal, record, OWN_FIRST) if uses_less(journal, record) else None
+    return work(journal, record, OWN) if uses_less(journal, record) else None

@@ -83,7 +83,7 @@ def test_the_journal_of_the_docs_and_rows_of_today_make_one_page(tmp_path: Path)
     (tmp_path / "rows.jsonl").write_text((ROOT / "docs/benchmarks/h200.jsonl").read_text())
     journal = Journal(tmp_path)
     new = {"cupti": 8.0, "kernel_time": 9.0, "cupti_pace": 80.0, "seconds_by": "CUPTI"}
-    for name, limit in (("inference/100", 100), ("inference/50", 50)):
+    for name, limit in (("inference/bare", None), ("inference/100", 100), ("inference/50", 50)):
         journal.add(row("inference", limit, 17.0, **new) | {"row": name})
     text = tables.render(Journal(tmp_path))
     assert text.count("\n### ") == len(

@@ -91,6 +91,30 @@ def test_a_program_that_uses_less_than_its_limit_is_judged_by_its_pace(tmp_path:
     assert verdict.pace_kept(journal, held) is None
 
 
+def test_a_program_that_only_its_host_held_back_has_no_error(tmp_path: Path) -> None:
+    """Two processes of it differ by tens of percent."""
+    journal = journal_of(tmp_path, made("inference", None, 1000, nvml=40.0, kernel_time=31.8))
+    assert (
+        verdict.error(journal, made("inference", 50, 750, nvml=30.0, kernel_time=23.8, limiter=21.0)) is None
+    )
+    assert (
+        verdict.worst_second(journal, made("inference", 50, 750, nvml=30.0, limiter=21.0, seconds=[1.0]))
+        is None
+    )
+    held = made("inference", 10, 400, nvml=14.0, kernel_time=10.8, limiter=9.6)
+    assert verdict.error(journal, held) == pytest.approx(0.8)
+
+
+def test_a_program_that_fills_the_card_on_this_host_is_judged_by_the_cards_utilisation(
+    tmp_path: Path,
+) -> None:
+    journal = journal_of(tmp_path, made("elementwise", None, 1000, nvml=99.0, kernel_time=92.0))
+    half = made("elementwise", 50, 500, nvml=49.4, kernel_time=45.8, limiter=50.0)
+    assert verdict.error(journal, half) == pytest.approx(-0.6)
+    told = half | {"seconds": [45.0, 46.4], "seconds_by": "CUPTI"}
+    assert verdict.worst_second(journal, told) == pytest.approx(45.0 - 50 * 45.8 / 49.4, abs=0.01)
+
+
 def test_seconds_told_by_the_limiter_say_nothing_of_a_program_that_it_need_not_hold(tmp_path: Path) -> None:
     journal = journal_of(
         tmp_path,
