@@ -7,7 +7,6 @@ is decided is decided in slots.py and reconcile.py; here it is read and written.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -19,12 +18,13 @@ from deviceplugin.accounts import Accounts, Claim
 from deviceplugin.appetite import Activity, Appetite, Longest
 from deviceplugin.auditor import MS, Auditor, Key, renewed
 from deviceplugin.balance import Balance
+from deviceplugin.custody import Custody, Say, aloud
 from deviceplugin.glance import Counters, Glance
 from deviceplugin.lease import with_lease
 from deviceplugin.overlap import Overlap
-from limiter import layout, writer
+from limiter import layout
 from limiter.identity import Identity
-from limiter.pages import ControlDevice, ControlPage, DeviceStats, PageError
+from limiter.pages import ControlDevice, ControlPage, DeviceStats
 from limiter.slices import Observation, observe, sweep
 from weir.nvml import Nvml
 
@@ -37,7 +37,9 @@ SLOT_LIFE = 1_000 * MS  # ten ticks: a slow agent loses no slot, a dead one bloc
 class Agent:
     """The work itself, one tick at a time; the caller holds the lock."""
 
-    def __init__(self, box: Path, nvml: Nvml, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self, box: Path, nvml: Nvml, clock: Callable[[], int] = time.monotonic_ns, say: Say = aloud
+    ) -> None:
         self._box = box
         self._nvml = nvml
         self._clock = clock
@@ -49,8 +51,14 @@ class Agent:
         self._accounts: Accounts[Key] = Accounts()
         self._turns: dict[Key, slots.Turn] = {}
         self._auditor = Auditor(box, nvml)
+        self._custody = Custody(say)
         self._audited = 0
         self._resting = Glance()
+        self._next = 0
+
+    def begin(self) -> None:
+        """The office is ours from now on."""
+        self._custody.begin()
         self._next = 0
 
     def tick(self) -> float:
@@ -70,7 +78,7 @@ class Agent:
         self._next = 0
 
     def _look(self, now: int) -> None:
-        found = [one for one in self._observe(now) if one.control and one.stats]
+        found = [one for one in self._custody.look(self._observe(now)) if one.control and one.stats]
         cards: dict[str, list[slots.Tenant[Key]]] = defaultdict(list)
         for one in found:
             for uuid, tenant in self._tenants(one, now):
@@ -170,8 +178,7 @@ class Agent:
             devices.append(self._auditor.figures.onto(device, key, now))
         wanted = replace(wanted, devices=tuple(devices))
         if wanted != page:
-            with contextlib.suppress(PageError):  # removed meanwhile, or not ours to repair
-                writer.update_control(one.path / "control", wanted)
+            self._custody.write(one.path, wanted)
 
 
 def promised(page: ControlPage, identity: Identity) -> ControlPage:
@@ -186,7 +193,12 @@ def promised(page: ControlPage, identity: Identity) -> ControlPage:
         )
         for control, share in pairs
     )
-    return replace(page, devices=tuple(devices), policy=layout.Policy[identity.policy.upper()])
+    return replace(
+        page,
+        devices=tuple(devices),
+        policy=layout.Policy[identity.policy.upper()],
+        refuse_unknown=int(identity.unaccounted == "refuse"),
+    )
 
 
 def with_turn(control: ControlDevice, turn: slots.Turn, now: int) -> ControlDevice:

@@ -55,6 +55,9 @@ def ring(bell: int) -> None:
 class Worker(Protocol):
     """What the agent does at each tick."""
 
+    def begin(self) -> None:
+        """The lock is ours from now on; until now another may have had it."""
+
     def tick(self) -> float:
         """One look, and the seconds until the next is wanted; may raise anything."""
 
@@ -125,6 +128,7 @@ class Office:
             except BlockingIOError:
                 return False
             self.held = True
+            self._worker.begin()
         return True
 
     def _tick(self) -> float:

@@ -199,6 +199,11 @@ CONTAINER_FAMILIES: tuple[Family[Container], ...] = (
         "Process slots taken back from processes that died.",
         lambda c: c.reaped,
     ),
+    counter(
+        "weir_control_forgeries_total",
+        "Times the agent found in the control page what it had not written (a limit), and put it back.",
+        lambda c: c.forgeries,
+    ),
     Family(
         "weir_limiter_hook_errors_total",
         "counter",

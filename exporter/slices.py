@@ -95,6 +95,7 @@ def _container(one: Observation, now: Now) -> Container | None:
         page_version=f"{stats.version[0]}.{stats.version[1]}",
         heartbeat=now.unix(stats.heartbeat),
         reaped=stats.reaped,
+        forgeries=control.forgeries,
         hook_errors=_hook_errors(stats),
         unaccounted_calls={api.name.lower(): stats.uncovered_calls[api] for api in layout.Api},
     )

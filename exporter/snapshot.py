@@ -74,6 +74,7 @@ class Container:
     page_version: str = ""
     heartbeat: float | None = None  # Unix time
     reaped: int = 0  # slots taken back from dead processes
+    forgeries: int = 0  # times the agent put back what others wrote into the control page
     priority: int = 1
     backend: str = "weir"  # who holds its share of the card
     daemon_lives: bool | None = None  # the MPS daemon it was started with; None: none, or nobody can tell

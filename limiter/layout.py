@@ -84,7 +84,8 @@ class ControlHeader(LittleEndianStructure):
         ("sequence", c_uint32),
         ("policy", c_uint32),
         ("refuse_unknown", c_uint32),
-        ("reserved", c_uint32 * 21),
+        ("forgeries", c_uint32),
+        ("reserved", c_uint32 * 20),
     )
 
 

@@ -110,6 +110,7 @@ class ControlPage:
     devices: tuple[ControlDevice, ...]
     policy: int = layout.Policy.FIXED
     refuse_unknown: int = 0
+    forgeries: int = 0
     sequence: int = 0
     version: tuple[int, int] = (layout.MAJOR, layout.MINOR)
 
@@ -203,8 +204,8 @@ def header_of(path: Path, kind: type[S], data: bytes, magic: int, minimum: int) 
     return structure(kind, data, 0, header.header_size)
 
 
-def read_control(path: Path) -> ControlPage:
-    """The control page as one write left it. Raises PageError."""
+def read_control(path: Path, *, whole: bool = True) -> ControlPage:
+    """The control page as one write left it; or as it stands, if it need not be whole. Raises PageError."""
     with opened(path) as descriptor:
         for _ in range(TORN_READ_TRIES):
             data = os.pread(descriptor, _MAX_PAGE, 0)
@@ -212,6 +213,8 @@ def read_control(path: Path) -> ControlPage:
             again = os.pread(descriptor, 4, layout.ControlHeader.sequence.offset)
             if header.sequence % 2 == 0 and again == struct.pack("<I", header.sequence):
                 return _control_page(path, header, data)
+    if not whole:
+        return _control_page(path, header, data)
     raise TornReadError(f"{path}: a write is under way")
 
 
@@ -228,6 +231,7 @@ def _control_page(path: Path, header: layout.ControlHeader, data: bytes) -> Cont
         ),
         policy=header.policy,
         refuse_unknown=header.refuse_unknown,
+        forgeries=header.forgeries,
         sequence=header.sequence,
         version=(header.major, header.minor),
     )

@@ -42,8 +42,7 @@ def update_control(path: Path, page: ControlPage) -> None:
             return create_control(path, page)
         writing = (header.sequence | 1) & 0xFFFFFFFF
         os.pwrite(descriptor, struct.pack("<I", writing), at)
-        body = _control_bytes(page, writing)
-        os.pwrite(descriptor, body[at + 4 :], at + 4)
+        os.pwrite(descriptor, _control_bytes(page, writing), 0)
         os.pwrite(descriptor, struct.pack("<I", (writing + 1) & 0xFFFFFFFF), at)
     return None
 
@@ -92,6 +91,7 @@ def _control_bytes(page: ControlPage, sequence: int) -> bytes:
         sequence=sequence,
         policy=page.policy,
         refuse_unknown=page.refuse_unknown,
+        forgeries=page.forgeries,
     )
     devices = bytearray()
     for one in page.devices:

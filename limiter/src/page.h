@@ -48,7 +48,8 @@ struct weir_control_header {
     _Atomic uint32_t sequence; /* odd: a write is under way */
     uint32_t policy;           /* enum weir_policy */
     uint32_t refuse_unknown;   /* 1: allocation calls that are not accounted for are refused, 0: counted */
-    uint32_t reserved[21];
+    uint32_t forgeries;        /* times the agent found here what it had not written, and put it back */
+    uint32_t reserved[20];
 };
 
 struct weir_control_device {

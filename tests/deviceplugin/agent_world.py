@@ -33,11 +33,16 @@ class AgentWorld:
         self.fill = 1.0  # how much of what they are given programs use
         self.each_launches = 1  # … in a tick
         self.locks = {}
+        self.said = []
         self.open = ExitStack()
         self.agent = self.new_agent()
 
     def new_agent(self):
-        return Agent(self.root, self.nvml, lambda: self.now)
+        return Agent(self.root, self.nvml, lambda: self.now, self.say)
+
+    def say(self, line):
+        self.said.append(line)
+        return True
 
     def slice(self, name, cores=10_000, policy="fixed", backend="weir"):
         share = Share(UUIDS[0], 0, GIB, cores, cores % 10_000)

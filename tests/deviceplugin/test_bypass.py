@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from exporter.slices import SlicesCollector
 from simgpu.machines import simulate
 from tests.deviceplugin.conftest import PATIENCE, WEIR
 from tests.deviceplugin.programs import CUDA, PYTHON, WAIT, program
@@ -147,3 +148,49 @@ def forgery_shows(box):
     one = by_name(report).get("alice")
     spoiled = report["regions"]["corrupt"] + report["regions"]["version_mismatch"]
     return spoiled or (one and one["audit"]["memory_unaccounted_bytes"] > GIB // 2)
+
+
+# One write over memory_limit, context_bytes and core_limit of its card, at every line; then it takes 3 GiB.
+RAISE = """
+import struct
+page = open(os.path.join(os.environ["WEIR_SLICE_DIR"], "control"), "r+b", buffering=0)
+context()
+say("ready")
+for line in sys.stdin:
+    if line == "allocate\\n": say(allocate(3 << 30)); break
+    os.pwrite(page.fileno(), struct.pack("<QQI", 100 << 30, 0, 10_000), 128 + 16)
+    say("raised")
+"""
+
+
+def test_a_program_that_raises_its_own_limits_is_put_back_and_told_within_seconds(box):
+    running = box.start("--name", "alice", "--memory", "2GiB", "--cores", "10", *program(RAISE))
+
+    def says(line):
+        running.stdin.write(f"{line}\n")
+        running.stdin.flush()
+        return running.stdout.readline().strip()
+
+    def seen():  # again and again: the agent may not have looked before
+        assert says("raise") == "raised"
+        return forgeries(box)
+
+    assert running.stdout.readline() == "ready\n", running.stderr.read()
+    began = time.monotonic()
+    assert box.eventually(seen)
+    assert box.eventually(lambda: limits(box) == (1000, 2 * GIB))
+    assert time.monotonic() - began < SEEN_WITHIN
+    assert says("allocate") == "2"
+    _, said = running.communicate(timeout=PATIENCE)
+    assert said.count("slice alice: its control page was changed") == 1
+    assert "core_limit 10000, not 1000" in said
+    assert f"memory_limit {100 * GIB}, not {2 * GIB}" in said
+
+
+def limits(box):
+    control = box.slices()["alice"].control  # None while the agent is writing it
+    return control and (control.devices[0].core_limit, control.devices[0].memory_limit)
+
+
+def forgeries(box):
+    return sum(one.forgeries for one in SlicesCollector(box.box).collect().containers)

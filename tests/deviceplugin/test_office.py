@@ -23,6 +23,10 @@ class Work:
         self.ticked = threading.Event()
         self.rang = threading.Event()
         self.error = error
+        self.begun = 0
+
+    def begin(self):
+        self.begun += 1
 
     def tick(self):
         self.ticked.set()
@@ -63,6 +67,7 @@ def test_a_holder_that_resigns_is_succeeded_until_it_resumes(tmp_path):
             assert first.never()
         stopped.resume()
         assert first.soon()
+    assert (first.begun, second.begun) == (2, 1)
 
 
 HOLD = """
@@ -70,6 +75,8 @@ import sys
 from pathlib import Path
 from deviceplugin.office import Office
 class Work:
+    def begin(self):
+        pass
     def tick(self):
         print("ticked", flush=True)
         return 0.01

@@ -59,6 +59,7 @@ def container(name: str = "alice", *slices: Claims, **changes: Any) -> Container
         limiter_version="0.1.0",
         page_version="1.0",
         heartbeat=1_700_000_001.5,
+        forgeries=3,
         hook_errors={"memory": 0, "launch": 1},
         unaccounted_calls={"memory": 2, "shared": 0, "code": 31, "table": 4},
     )

@@ -132,6 +132,14 @@ def test_the_limit_shown_is_the_one_in_force(root, deadline, limit, cores):
     assert (claims.memory_limit, claims.core_limit) == (limit, cores)
 
 
+def test_forgeries_that_the_agent_counted_in_the_page_are_the_container_s(root):
+    directory = root.slice("alice")
+    page = slices.observe_one(directory).control
+    assert root.read().containers[0].forgeries == 0
+    writer.update_control(directory / "control", replace(page, forgeries=4))
+    assert root.read().containers[0].forgeries == 4
+
+
 def test_no_limit_is_no_number(root):
     directory = root.slice("alice")
     page = slices.observe_one(directory).control
