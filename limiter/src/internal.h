@@ -98,7 +98,7 @@ void weir_slice_forget_slots(void);
  * are empty where nothing was ever charged.
  */
 #define WEIR_LARGE_TABLES(X) X(objects) X(blocks) X(packs)
-#define WEIR_SMALL_TABLES(X) X(held) X(pools) X(primaries) X(devices) X(physical)
+#define WEIR_SMALL_TABLES(X) X(held) X(intents) X(pools) X(primaries) X(devices) X(physical)
 #define WEIR_DECLARE_FORGET(table) void weir_##table##_forget(void);
 WEIR_LARGE_TABLES(WEIR_DECLARE_FORGET)
 WEIR_SMALL_TABLES(WEIR_DECLARE_FORGET)

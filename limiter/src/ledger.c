@@ -1,17 +1,18 @@
 /*
  * The ledger of ledger.h. The life of one operation, in the order in which its traces reach the page:
  *
- *   1. claim    intent.sequence even → odd; delta, device and kind are written
+ *   1. claim    the intent is the thread's (intents.h); sequence even → odd; delta, device and kind are written
  *   2. apply    device word: sum + delta, tagged with (intent, sequence); then intent.applied = sequence
  *   3. fold     slot word: the same, then intent.folded = sequence
- *   4. release  intent.sequence odd → even
+ *   4. release  intent.sequence odd → even; the intent is anybody's
  *
  * Killed before 2 nothing has happened; killed between 2 and 3 the device holds bytes that the slot does not
  * show yet. Which of the two it was is in the device word, or (if somebody has replaced that word since) in
  * intent.applied, because everybody records the tag he is about to overwrite. The order above is the proof: each
  * step ends in a compare-and-swap (the last in a release), which no earlier or later store of the thread passes.
+ * An operation that a handler jumped out of is ended as one that was killed, by the next of its thread.
  *
- * WEIR_LEDGER_STEP is where the crash test kills the process. Not here: sizes, limits, who may reap.
+ * Not here: sizes, limits, who may reap, which thread has which intent.
  */
 #include "ledger.h"
 
@@ -19,11 +20,8 @@
 #include <sched.h>
 #include <time.h>
 
-#ifndef WEIR_LEDGER_STEP
-#define WEIR_LEDGER_STEP() ((void)0)
-#endif
+#include "intents.h"
 
-#define REAPER_INTENT (WEIR_INTENTS - 1)
 #define MAX_UNITS ((UINT64_C(1) << (64 - WEIR_WORD_SUM_SHIFT)) - 1)
 #define CLAIM_TRIES 4000 /* then 50 µs apart: a fifth of a second in all */
 
@@ -106,75 +104,45 @@ static bool move(const struct operation *op, enum place place, uint64_t limit)
     return true;
 }
 
-/* Tries to make a free intent ours: its sequence becomes odd. */
-static bool claim_intent(struct operation *op, uint32_t index)
+/* Opens an intent that nobody else uses. */
+static void open_intent(struct operation *op, uint32_t index)
 {
-    struct weir_intent *intent = &weir_slot_header(op->slice, op->slot)->intents[index];
-    uint64_t sequence = atomic_load(&intent->sequence);
-    if ((sequence & 1) || !atomic_compare_exchange_strong(&intent->sequence, &sequence, sequence + 1))
-        return false;
-    op->intent = intent;
-    return true;
-}
-
-static void name_operation(struct operation *op, uint32_t index)
-{
-    WEIR_LEDGER_STEP();
-    op->sequence = atomic_load(&op->intent->sequence);
+    op->intent = &weir_slot_header(op->slice, op->slot)->intents[index];
+    op->sequence = (atomic_load(&op->intent->sequence) + 1) | 1;
     op->tag = tag_of(op->slot, index, op->sequence);
     /* The sequence in a word is cut to 18 bits: step over the one that would look as if we had been there. */
     if (names(atomic_load(word_of(op->slice, op->slot, op->device, DEVICE_WORD)), op->tag) ||
         names(atomic_load(word_of(op->slice, op->slot, op->device, SLOT_WORD)), op->tag)) {
         op->sequence += 2;
         op->tag = tag_of(op->slot, index, op->sequence);
-        atomic_store(&op->intent->sequence, op->sequence);
     }
+    atomic_store_explicit(&op->intent->sequence, op->sequence, memory_order_release);
+    WEIR_LEDGER_STEP();
 }
 
 static void finish(const struct weir_slice *slice, uint32_t slot, uint32_t index);
 
-/*
- * The operation that this thread is in. A signal handler may come in the middle of it and make one of its own, from
- * a deeper frame; a handler that left by siglongjmp never ended it, and then the next from a frame as high does.
- * (A jump between the claim of an intent and the note of it here costs that intent; the process has seven.)
- */
-static __thread volatile struct under_way { /* volatile: a handler reads what the compiler sees no reader of */
-    const char *frame; /* NULL: none */
-    const struct weir_slice *slice;
-    uint32_t slot;
-    uint32_t index;
-} under_way;
-
-/* Any of the process's intents; waits a bounded time while other threads have them all. */
-static bool claim_any(struct operation *op, const char *frame, struct under_way *outer)
+static void end_abandoned_operation(uint32_t index, const void *argument)
 {
-    static __thread uint32_t favourite;
+    const struct operation *op = argument;
+    finish(op->slice, op->slot, index);
+}
+
+/* Other threads have all of the process's intents: waits a bounded time for one. */
+static bool wait_for_intent(const struct operation *op, struct weir_claim *claim)
+{
     int saved = errno;
-    *outer = under_way;
-    if (outer->frame && frame >= outer->frame) {
-        finish(outer->slice, outer->slot, outer->index);
-        outer->frame = NULL;
-    }
-    for (int round = 0; round < CLAIM_TRIES; round++) {
-        for (uint32_t i = 0; i < REAPER_INTENT; i++) {
-            uint32_t index = (favourite + i) % REAPER_INTENT;
-            if (claim_intent(op, index)) {
-                under_way = (struct under_way){frame, op->slice, op->slot, index};
-                favourite = index;
-                name_operation(op, index);
-                errno = saved;
-                return true;
-            }
-        }
-        if (round == 0)
-            atomic_fetch_add(&weir_stats_device(op->slice, op->device)->intent_waits, 1);
+    bool claimed = false;
+    atomic_fetch_add(&weir_stats_device(op->slice, op->device)->intent_waits, 1);
+    for (int round = 0; !claimed && round < CLAIM_TRIES; round++) {
         if (round < CLAIM_TRIES / 4)
             sched_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        claimed = weir_claim_any(claim);
     }
     errno = saved;
-    return false;
+    return claimed;
 }
 
 static void release(const struct operation *op)
@@ -217,12 +185,17 @@ static uint64_t units_of(uint64_t bytes)
 /* One operation of our own, from claim to release. */
 static bool operate(struct operation *op, enum weir_kind kind, uint64_t limit, bool *claimed)
 {
-    struct under_way outer;
-    *claimed = claim_any(op, __builtin_frame_address(0), &outer);
-    if (!*claimed)
-        return false;
-    bool fits = perform(op, kind, limit);
-    under_way = outer;
+    bool fits = false;
+    struct weir_claim claim = {
+        .frame = (uintptr_t)__builtin_frame_address(0), .end = end_abandoned_operation, .argument = op};
+    weir_claim_begin(&claim);
+    *claimed = weir_claim_any(&claim) || wait_for_intent(op, &claim);
+    if (*claimed) {
+        open_intent(op, claim.index);
+        fits = perform(op, kind, limit);
+        weir_claim_release(&claim);
+    }
+    weir_claim_end(&claim);
     if (fits)
         count(op, kind);
     return fits;
@@ -287,8 +260,8 @@ void weir_ledger_recover(const struct weir_slice *slice, uint32_t slot, bool len
         uint64_t kept = lent ? atomic_load(&held->lent) / WEIR_UNIT : 0;
         units = units > kept ? units - kept : 0;
         struct operation op = {.slice = slice, .slot = slot, .device = device, .units = -(int64_t)units};
-        if (units && claim_intent(&op, REAPER_INTENT)) {
-            name_operation(&op, REAPER_INTENT);
+        if (units) {
+            open_intent(&op, WEIR_REAPER_INTENT);
             perform(&op, WEIR_KIND_OTHER, WEIR_NO_LIMIT);
         }
         for (uint32_t kind = 0; kind < WEIR_KINDS; kind++)

@@ -116,7 +116,7 @@ def test_a_child_of_fork_finds_what_its_parent_holds_charged(slice_: Slice, star
 
 @pytest.mark.parametrize("way", ["return", "jump"])
 def test_a_signal_handler_may_allocate_and_jump_out_of_a_call(slice_: Slice, start: Start, way: str) -> None:
-    done = start(slice_, "handlers", way, "20")
+    done = start(slice_, "handlers", way, "20", "10000")
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -47,7 +47,7 @@ def corpus() -> list[Pages]:
 def opener(compile_program: Compile, soak: bool) -> Path:
     """The limiter's own way with pages."""
     flags = SANITIZED if soak else ()
-    return compile_program("page_opener", sources=("ledger.c", *LEDGER), flags=flags)
+    return compile_program("page_opener", sources=LEDGER, flags=flags)
 
 
 def expect_bounded(directory: Path) -> tuple[bool, bool]:

@@ -31,16 +31,22 @@ def null_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("way", ["return", "jump"])
+@pytest.mark.parametrize(("way", "times", "microseconds"), [("return", 50, 10000), ("jump", 1500, 500)])
 def test_a_signal_handler_that_allocates_waits_for_nobody_and_may_jump_out_of_a_call(
-    machine: Machine, make_slice: MakeSlice, null_driver: Path, way: str
+    machine: Machine, make_slice: MakeSlice, null_driver: Path, way: str, times: int, microseconds: int
 ) -> None:
+    """What is left between two calls or in one may stay charged: no more than the buffer it was about."""
     slice_ = make_slice(ControlDevice(uuid=UUID, memory_limit=2048 * MIB))
     machine.environment["LD_LIBRARY_PATH"] = str(null_driver)
-    process = machine.start(slice_, way, "50", name="handlers")
-    _, errors = process.communicate(timeout=60)
+    process = machine.start(slice_, way, str(times), str(microseconds), name="handlers")
+    output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert way == "jump" or slice_.stats.devices[0].peak_bytes <= 4 * MIB
+    device, left, charged = slice_.stats.devices[0], *map(int, output.split())
+    assert way == "return" or left > 100
+    assert charged <= left * 2 * MIB
+    assert device.used == 0  # the process is gone; its slot says the same as the sum
+    assert device.intent_waits == 0  # none of the process's intents was lost
+    assert way == "jump" or device.peak_bytes <= 4 * MIB
 
 
 def test_a_complaint_raises_no_signal_where_stderr_is_at_its_size_limit(

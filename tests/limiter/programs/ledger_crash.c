@@ -1,13 +1,7 @@
 /*
  * Dies at every single step of a ledger operation, and then at every step of the reaper that cleans up after it.
  * Whatever the step, what a survivor finds after reaping must be exactly what the dead held: nothing.
- *
- * ledger.c is compiled into this file with a step that counts down to an exit.
  */
-static void ledger_step(void);
-#define WEIR_LEDGER_STEP() ledger_step()
-#include "ledger.c"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +11,9 @@ static void ledger_step(void);
 
 static long steps_left = -1; /* negative: do not die */
 
-static void ledger_step(void)
+void ledger_step(void);
+
+void ledger_step(void)
 {
     if (steps_left > 0 && --steps_left == 0)
         _exit(DIED);
