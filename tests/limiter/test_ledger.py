@@ -13,7 +13,17 @@ from . import variant
 from .conftest import Compile, MakeSlice, Run
 
 CARD = ControlDevice(uuid=bytes(16))
-LEDGER = ("ledger.c", "intents.c", "slots.c", "slice.c", "map.c", "control.c", "held.c", "guard.c", "complain.c")
+LEDGER = (
+    "ledger.c",
+    "intents.c",
+    "slots.c",
+    "slice.c",
+    "map.c",
+    "control.c",
+    "held.c",
+    "guard.c",
+    "complain.c",
+)
 STEPS = ("-DWEIR_LEDGER_STEP=ledger_step",)  # the program has a say at every step of an operation
 
 
