@@ -8,8 +8,11 @@
  * however many there are, and one that is closed too late opens at once. The thread asks the driver nothing, waits
  * for nobody and has all signals blocked; a gate is never closed unless it is on its way to open it.
  *
- * What it does not do: decide what may be queued (pacer.h). On an H200 a gate costs the launching thread 0.75 us, its
- * kernels begin within 10 us of the word, and neighbours lose nothing to a process whose streams are all gated.
+ * A kernel that is timed by itself is held by a gate too, until its events and its launch are in the stream; whoever
+ * launches it opens that one, and the thread does if he does not.
+ *
+ * What it does not do: decide what may be queued (pacer.h). On an H200 a gate costs the launching thread 0.75 to 2 us,
+ * its kernels begin within 10 us of the word, and neighbours lose nothing to a process whose streams are all gated.
  */
 #ifndef WEIR_GATE_H
 #define WEIR_GATE_H
