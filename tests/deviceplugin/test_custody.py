@@ -194,4 +194,5 @@ def test_a_standard_error_that_is_full_does_not_hold_the_agent_up(monkeypatch):
                 os.write(write, bytes(4096))
             except BlockingIOError:
                 break
+        os.set_blocking(write, True)  # as a terminal or a pipe is
         assert not aloud("weir: there is none")
