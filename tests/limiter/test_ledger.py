@@ -46,6 +46,16 @@ def test_what_a_handler_jumps_out_of_at_any_step_is_ended_by_the_next_operation(
     assert slice_.stats.devices[0].intent_waits == 0
 
 
+def test_no_depth_of_handlers_and_jumps_ends_an_operation_that_goes_on(
+    compile_program: Compile, make_slice: MakeSlice, run: Run
+) -> None:
+    program = compile_program("ledger_handlers", sources=LEDGER, flags=STEPS)
+    slice_ = make_slice(CARD)
+    result = run(program, "4000", environment={"WEIR_SLICE_DIR": str(slice_.path)})
+    assert int(result.stdout) > 4000
+    assert slice_.stats.devices[0].intent_waits == 0
+
+
 def test_a_storm_of_kills_leaves_the_sum_equal_to_what_the_living_hold(
     compile_program: Compile, make_slice: MakeSlice, run: Run
 ) -> None:
