@@ -35,15 +35,15 @@ def null_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_signal_handler_that_allocates_waits_for_nobody_and_may_jump_out_of_a_call(
     machine: Machine, make_slice: MakeSlice, null_driver: Path, way: str, times: int, microseconds: int
 ) -> None:
-    """What is left between two calls or in one may stay charged: no more than the buffer it was about."""
+    """Of what was left a buffer may stay charged that the driver does not have; none that it gave is missing."""
     slice_ = make_slice(ControlDevice(uuid=UUID, memory_limit=2048 * MIB))
     machine.environment["LD_LIBRARY_PATH"] = str(null_driver)
     process = machine.start(slice_, way, str(times), str(microseconds), name="handlers")
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    device, left, charged = slice_.stats.devices[0], *map(int, output.split())
+    device, (left, charged, given) = slice_.stats.devices[0], map(int, output.split())
     assert way == "return" or left > 100
-    assert charged <= left * 2 * MIB
+    assert given <= charged <= left
     assert device.used == 0  # the process is gone; its slot says the same as the sum
     assert device.intent_waits == 0  # none of the process's intents was lost
     assert way == "jump" or device.peak_bytes <= 4 * MIB

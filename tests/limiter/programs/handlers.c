@@ -4,7 +4,8 @@
  * real ones are no more safe in a handler than malloc is: what may wait or be left half-done here is the limiter.
  *
  *   handlers return|jump TIMES MICROSECONDS    ends when it has come so often in the middle of a call; prints how
- *                                              often it left that, and the bytes charged to it at the end
+ *                                              often it left that, and at the end the buffers that are charged to
+ *                                              it and those that the driver says it has
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -61,6 +62,7 @@ int main(int argc, char **argv)
     REQUIRE(allocate(&pointer, 2 << 20) == CUDA_SUCCESS && give_back(pointer) == CUDA_SUCCESS);
     REQUIRE(allocate(&pointer, (size_t)8 << 30) == CUDA_ERROR_OUT_OF_MEMORY); /* it is limited still */
     REQUIRE(GPU(cuMemGetInfo_v2)(&room, &total) == CUDA_SUCCESS);
-    printf("%d %zu\n", (int)left, total - room);
+    const _Atomic long *buffers = gpu_find("null_buffers");
+    printf("%d %zu %ld\n", (int)left, (total - room) >> 21, *buffers);
     return 0;
 }
