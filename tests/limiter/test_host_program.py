@@ -35,7 +35,7 @@ def null_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_signal_handler_that_allocates_waits_for_nobody_and_may_jump_out_of_a_call(
     machine: Machine, make_slice: MakeSlice, null_driver: Path, way: str, times: int, microseconds: int
 ) -> None:
-    """Of what was left a buffer may stay charged that the driver does not have; none that it gave is missing."""
+    """A jump may leave a buffer charged that the driver does not have; none that it gave is missing."""
     slice_ = make_slice(ControlDevice(uuid=UUID, memory_limit=2048 * MIB))
     machine.environment["LD_LIBRARY_PATH"] = str(null_driver)
     process = machine.start(slice_, way, str(times), str(microseconds), name="handlers")
