@@ -17,10 +17,8 @@ from benchmarks.card.loads import BY_NAME
 
 NO_LIMIT = 100
 BARE_FIRST, OWN = ("bare", "100"), ("100",)
-WITNESSES = {
-    True: ("nvml",),
-    False: ("kernel_time", "cupti", "nvml"),
-}  # by whether it fills the card, the best first
+# By whether the program fills the card, the best first.
+WITNESSES = {True: ("nvml",), False: ("kernel_time", "cupti", "nvml")}
 FULL = 95  # percent by NVML of a card that is hardly ever idle
 AT_THE_LIMIT = 1  # points by which a program that is held back may be below its limit, as the limiter counts
 SECONDS = {"load": "own", "limiter": "limiter", "CUPTI": "kernel_time"}  # keys, by who told single seconds
@@ -43,13 +41,13 @@ def limited(record: Record) -> bool:
 def fills(journal: Journal, load: str) -> bool:
     """Whether the load keeps the card busy by itself: on this card's host, where that was seen."""
     used = unlimited(journal, load, "nvml")
-    return BY_NAME[load].fills if used is None else BY_NAME[load].fills or used >= FULL
+    return BY_NAME[load].fills or (used is not None and used >= FULL)
 
 
 def held_back(record: Record) -> bool:
-    """Whether the limiter counted so much that the limit may have held the program."""
+    """Whether the limiter counted so much that the row's limit may have held the program."""
     counted = record.get("limiter")
-    return limited(record) and (counted is None or counted >= record["limit"] - AT_THE_LIMIT)
+    return counted is None or counted >= record["limit"] - AT_THE_LIMIT
 
 
 def witness(journal: Journal, record: Record) -> str:

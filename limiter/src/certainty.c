@@ -79,11 +79,10 @@ bool batch_host_paced(const struct meter *meter, const struct lane *lane, const 
     if ((meter->open | meter->waiting) & ~lane_bit(meter, lane))
         return false;
     int64_t kernel = batch->charged / (int64_t)batch->launches, shift = lane->timeline->shift;
-    bool behind = end + shift - (int64_t)batch->closed >= kernel + HEELS &&
-                  start + shift - (int64_t)batch->opened >= HEELS;
-    if (batch->terms.beside && kernel < (int64_t)METER_SHORT)
-        behind = false;
-    return !behind && (int64_t)(batch->closed - batch->opened) > batch->charged;
+    bool close = end + shift - (int64_t)batch->closed < kernel + HEELS ||
+                 start + shift - (int64_t)batch->opened < HEELS;
+    bool assumed = batch->terms.beside && batch_is_short(batch);
+    return (int64_t)(batch->closed - batch->opened) > batch->charged && (close || assumed);
 }
 
 /*

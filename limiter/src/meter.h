@@ -205,6 +205,12 @@ static inline uint64_t lane_bit(const struct meter *meter, const struct lane *la
     return UINT64_C(1) << (lane - meter->lanes);
 }
 
+/* Whether its kernels are short, on average. */
+static inline bool batch_is_short(const struct batch *batch)
+{
+    return batch->charged < (int64_t)METER_SHORT * batch->launches;
+}
+
 static inline void batch_free(struct meter *meter, struct batch *batch)
 {
     batch->next = meter->free_batches;
@@ -233,6 +239,7 @@ struct coming {
     bool gap;         /* the host left one before it */
     bool watched;
 };
+static inline bool is_short(const struct coming *coming) { return coming->kernel && coming->kernel < METER_SHORT; }
 struct plan {
     uint64_t grant; /* 0: the launch alone */
     bool apart;     /* starting at an event of its own, whatever is before it */

@@ -45,7 +45,7 @@ static void set_up(void)
 }
 
 /* The current device's number in the slice; -1: it is not the slice's, or there is none. */
-static int device_meter(const struct weir_slice **slice)
+static int paced_device(const struct weir_slice **slice)
 {
     *slice = weir_slice();
     int device = *slice ? weir_current_device() : -1;
@@ -128,7 +128,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
     struct coming coming = {known, verdict->grant, comes_due(launch, lane), launch->single,
                             lane_is_watched(meter, lane, &terms, now)};
-    bool ends = !known || (coming.due && known < METER_SHORT) || (coming.watched && lane->open && lane->open->blind);
+    bool ends = !known || (coming.due && is_short(&coming)) || (coming.watched && lane->open && lane->open->blind);
     if (lane->open && (ends || lane->open->terms.limit != rule->limit))
         meter_close(meter, lane, now);
     bool opening = !lane->open;
@@ -204,7 +204,7 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
 struct pacing pacing_begin(const void *function, CUstream stream)
 {
     struct launch launch = {.stream = stream, .key = meter_key(stream)};
-    int device = device_meter(&launch.slice);
+    int device = paced_device(&launch.slice);
     if (device < 0)
         return (struct pacing){.meter = NULL};
     if (!atomic_load_explicit(&gap_ticks, memory_order_acquire))
@@ -247,7 +247,7 @@ void pacing_end(const struct pacing *pacing, CUresult result)
 uint64_t pacing_before_wait(enum pacing_scope scope, const void *what)
 {
     const struct weir_slice *slice;
-    int device = device_meter(&slice);
+    int device = paced_device(&slice);
     if (device < 0 || !meters[device].stats)
         return 0;
     struct meter *meter = &meters[device];
@@ -268,7 +268,7 @@ uint64_t pacing_before_wait(enum pacing_scope scope, const void *what)
 void pacing_after_wait(enum pacing_scope scope, uint64_t began)
 {
     const struct weir_slice *slice;
-    int device = began ? device_meter(&slice) : -1;
+    int device = began ? paced_device(&slice) : -1;
     if (device < 0 || !meters[device].stats || !meter_try(&meters[device]))
         return;
     struct meter *meter = &meters[device];

@@ -52,12 +52,12 @@ static bool goes_blind(const struct lane *lane, const struct coming *coming)
 {
     bool paced = coming->gap || lane->gapped || lane->paced;
     bool timed = !(weir_hash(weir_ticks()) >> 61);
-    return paced && !timed && coming->kernel && coming->kernel < METER_SHORT && !coming->watched;
+    return paced && !timed && is_short(coming) && !coming->watched;
 }
 
 struct plan meter_plan(const struct lane *lane, const struct coming *coming)
 {
-    struct plan plan = {.apart = coming->due && coming->kernel && coming->kernel < METER_SHORT};
+    struct plan plan = {.apart = coming->due && is_short(coming)};
     plan.blind = lane->open ? lane->open->blind : !plan.apart && goes_blind(lane, coming);
     if (plan.blind)
         plan.grant = coming->granted < BLIND ? coming->granted : BLIND;

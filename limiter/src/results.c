@@ -75,8 +75,9 @@ void meter_tally(struct meter *meter, struct lane *lane, uint64_t now)
  */
 static int64_t as_sampled(const struct lane *lane, const struct batch *batch)
 {
-    bool vague = batch->launches < 2 || batch->guessed || lane->sample <= 1;
-    return vague ? batch->charged : (int64_t)((double)batch->charged * lane->sample);
+    if (batch->launches < 2 || batch->guessed || lane->sample <= 1)
+        return batch->charged;
+    return (int64_t)((double)batch->charged * lane->sample);
 }
 
 static void take_sample(struct lane *lane, const struct batch *batch, int64_t used)
@@ -151,7 +152,7 @@ static bool surely_waited(const struct batch *batch)
 /* Short kernels whose first was stamped late: their time is not known to a kernel. */
 static bool vague(const struct batch *batch)
 {
-    return batch->late && batch->charged < (int64_t)METER_SHORT * batch->launches;
+    return batch->late && batch_is_short(batch);
 }
 
 static bool measure(struct meter *meter, struct lane *lane, struct batch *batch, uint64_t now)

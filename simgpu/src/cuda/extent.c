@@ -27,11 +27,6 @@ struct sim_block {
 
 static struct sim_block *blocks; /* of all contexts; the newest first */
 
-static uint64_t round_up(uint64_t value, uint64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
 CUresult sim_card_take(uint32_t device, enum sim_memory_kind kind, uint64_t bytes)
 {
     if (!sim_memory_take(device, kind, bytes))
@@ -125,7 +120,7 @@ static void block_destroy(struct sim_block *block)
 
 static CUresult take_packed(uint64_t size, enum sim_shelf shelf, struct sim_extent *extent)
 {
-    unsigned count = (unsigned)(round_up(size, SIM_UNIT) / SIM_UNIT);
+    unsigned count = (unsigned)(sim_round_up(size, SIM_UNIT) / SIM_UNIT);
     struct sim_block *block = blocks;
     unsigned first = 0;
     for (; block; block = block->next) {
@@ -156,7 +151,7 @@ CUresult sim_extent_take(struct sim_context *context, enum sim_memory_kind kind,
         return take_packed(size, shelf, extent);
     if (size > sim_hardware->total_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    extent->charged = round_up(size, sim_hardware->block_bytes);
+    extent->charged = sim_round_up(size, sim_hardware->block_bytes);
     return charged_range(context, kind, extent->charged, extent->charged, shelf, &extent->base);
 }
 
@@ -165,7 +160,7 @@ CUresult sim_extent_take_storage(struct sim_context *context, uint64_t size, uin
 {
     *extent = (struct sim_extent){
         .size = size, .charged = charged, .context = context, .kind = SIM_MEMORY_MODULE, .shared_fd = -1};
-    return charged_range(context, extent->kind, round_up(size, SIM_UNIT), charged, SIM_ANYWHERE, &extent->base);
+    return charged_range(context, extent->kind, sim_round_up(size, SIM_UNIT), charged, SIM_ANYWHERE, &extent->base);
 }
 
 void sim_extent_give(struct sim_extent *extent)
@@ -179,7 +174,7 @@ void sim_extent_give(struct sim_extent *extent)
     }
     struct sim_block *block = extent->block;
     unsigned first = (unsigned)((extent->base - block->base) / SIM_UNIT);
-    mark(block, first, (unsigned)(round_up(extent->size, SIM_UNIT) / SIM_UNIT), false);
+    mark(block, first, (unsigned)(sim_round_up(extent->size, SIM_UNIT) / SIM_UNIT), false);
     if (!block->used)
         block_destroy(block);
 }

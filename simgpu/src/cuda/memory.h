@@ -20,6 +20,11 @@
 #define SIM_GRANULARITY (UINT64_C(2) << 20)        /* of physical memory that is mapped by hand */
 #define SIM_PITCH 512u                             /* rows of a pitched allocation begin at multiples of it */
 
+static inline uint64_t sim_round_up(uint64_t value, uint64_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
 void sim_memory_lock(void);
 void sim_memory_unlock(void);
 

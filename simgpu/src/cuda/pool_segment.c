@@ -10,11 +10,6 @@
 
 #include "pool.h"
 
-static uint64_t round_up(uint64_t value, uint64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
 static void raise_to(uint64_t *high, uint64_t value)
 {
     if (*high < value)
@@ -25,9 +20,9 @@ static void raise_to(uint64_t *high, uint64_t value)
 
 static uint64_t growth(const struct sim_pool *pool, uint64_t size)
 {
-    uint64_t step = round_up(size, sim_hardware->pool_step_bytes);
+    uint64_t step = sim_round_up(size, sim_hardware->pool_step_bytes);
     if (pool->most && pool->reserved + step > pool->most)
-        return round_up(size, SIM_GRANULARITY);
+        return sim_round_up(size, SIM_GRANULARITY);
     return step;
 }
 
@@ -170,7 +165,7 @@ CUresult sim_pool_take(struct sim_pool *pool, uint64_t size, uint32_t channel, s
         return CUDA_ERROR_INVALID_VALUE;
     if (size > sim_hardware->total_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    size = round_up(size, SIM_UNIT);
+    size = sim_round_up(size, SIM_UNIT);
     sim_pool_refresh(pool);
     struct sim_segment *segment = first_fit(pool, size, channel);
     if (!segment)

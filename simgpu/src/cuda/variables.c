@@ -12,11 +12,6 @@
 #include "image.h"
 #include "memory.h"
 
-static uint64_t round_up(uint64_t value, uint64_t step)
-{
-    return (value + step - 1) / step * step;
-}
-
 static struct sim_global *add_global(struct sim_image *image, const struct sim_variable *variable)
 {
     struct sim_global *global = calloc(1, sizeof(*global) + variable->name_length + 1);
@@ -24,7 +19,7 @@ static struct sim_global *add_global(struct sim_image *image, const struct sim_v
         return NULL;
     memcpy(global->name, variable->name, variable->name_length);
     global->size = variable->size;
-    global->offset = round_up(image->stored, variable->align);
+    global->offset = sim_round_up(image->stored, variable->align);
     image->stored = global->offset + variable->size;
     global->next = image->globals;
     image->globals = global;
@@ -41,7 +36,7 @@ CUresult sim_image_plan(struct sim_image *image)
         counted += variable.constant ? 0 : variable.size;
     }
     if (counted >= sim_hardware->packed_bytes)
-        image->storage_charge = round_up(counted, sim_hardware->block_bytes);
+        image->storage_charge = sim_round_up(counted, sim_hardware->block_bytes);
     return CUDA_SUCCESS;
 }
 
