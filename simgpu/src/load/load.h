@@ -70,7 +70,7 @@ bool options_launches(const struct options *options); /* whether kernels are lau
     X(cuModuleLoadData, 2000, "")                                                                              \
     X(cuModuleGetFunction, 2000, "")                                                                           \
     X(cuModuleGetGlobal, 3020, "")                                                                             \
-    X(cuMemcpyDtoH, 3020, "_ptds")                                                                             \
+    X(cuMemcpyDtoH, 7000, "_ptds")                                                                             \
     X(cuMemAlloc, 3020, "")                                                                                    \
     X(cuMemFree, 3020, "")                                                                                     \
     X(cuStreamCreate, 2000, "")                                                                                \
