@@ -82,6 +82,30 @@ def test_the_changes_to_kernels_that_nvml_counts_are_accounted_for(kernel, launc
     assert all(card.looks) is believed
 
 
+@pytest.mark.parametrize(
+    ("launches", "busy", "claimed", "believed"),
+    [
+        ((52_000, 54_000), 0.91, 0.255, True),  # two CPU-bound trainings on an H200, which NVML showed so
+        ((54_000, 23_700), 0.57, 0.19, True),
+        ((50_500, 34_400), 0.66, 0.204, True),
+        ((105_000, 1_000), 0.91, 0.255, False),  # one alone is not exchanged so often
+        ((600, 400), 0.4, 0.2, False),
+    ],
+)
+def test_the_changes_from_one_slice_to_another_that_nvml_counts_are_accounted_for(
+    launches, busy, claimed, believed
+):
+    card = Card(a=6000, b=3000)
+    for _ in range(100):
+        for key, number in zip("ab", launches, strict=True):
+            card.launches[key] += number // 10
+        card.look(
+            busy,
+            **{key: claimed * number / sum(launches) for key, number in zip("ab", launches, strict=True)},
+        )
+    assert all(card.looks) is believed
+
+
 def test_a_claim_beyond_what_its_slice_may_use_does_not_hide_what_others_use():
     card = Card(small=1000, large=3000)
     assert card.run(10, 0.9, small=0.07, large=5.0) < 0.5

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #define SIM_MAGIC UINT64_C(0x5550474d49535257) /* "WRSIMGPU" */
-#define SIM_LAYOUT 4                           /* bump when any struct below changes its size or meaning */
+#define SIM_LAYOUT 5                           /* bump when any struct below changes its size or meaning */
 
 #define SIM_DEVICES 16
 #define SIM_PROCESSES 512
@@ -188,6 +188,8 @@ struct sim_device {
     uint32_t turn;       /* the process whose turn it is, or SIM_NONE */
     uint32_t running;    /* the channel whose kernel runs, or SIM_NONE */
     uint64_t turn_ends;  /* when another process that has work gets its turn */
+    uint32_t resident;   /* the process that ran last and was not preempted, or SIM_NONE */
+    uint64_t exchanged;  /* until then the engine turns from one process to another, and works for neither */
     uint64_t clock;      /* how far the engine was advanced */
     uint64_t remainder;  /* thousandths of a ns of work done and not yet credited */
     uint64_t next_event; /* derived: nothing happens on this card before */

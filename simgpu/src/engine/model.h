@@ -50,6 +50,7 @@ struct sim_model {
     uint64_t word_ns;         /* … and a call that waits for a word or writes one; measured on an H200 only */
     uint64_t kernel_ns;       /* how long a kernel of no known duration runs */
     uint64_t turn_ns;         /* time slice of a process while others wait */
+    uint64_t exchange_ns;     /* to turn from a process that has nothing to run to another: counted as use */
     uint32_t contended_permille; /* work done per time while two or more processes compete */
     uint64_t copy_ns;         /* a copy's fixed cost */
     uint64_t host_bandwidth, peer_bandwidth, device_bandwidth; /* bytes per second */

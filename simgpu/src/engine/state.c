@@ -81,7 +81,7 @@ void sim_state_initialise(struct sim_state *machine, uint32_t cards, uint64_t no
         struct sim_device *device = &machine->devices[d];
         make_uuid(device->uuid, d);
         device->pci_bus = 0x19 + 0x11 * d;
-        device->turn = device->running = SIM_NONE;
+        device->turn = device->running = device->resident = SIM_NONE;
         device->clock = now;
         device->next_event = UINT64_MAX;
     }

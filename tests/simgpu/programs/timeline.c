@@ -108,7 +108,35 @@ static void a_turn_ends_inside_a_long_kernel(void)
     uint32_t short_end = record(b, 0);
     advance(30 * MS);
     EQUAL(when(short_end), 3 * MS); /* from 2 ms on, at nine tenths of the speed */
-    EQUAL(when(long_end), 3 * MS + 20 * MS - 1800000);
+    EQUAL(when(long_end), 3 * MS + EXCHANGE + 20 * MS - 1800000);
+}
+
+static void to_turn_from_one_process_to_another_keeps_the_card_busy_and_works_for_neither(void)
+{
+    machine_with(1);
+    uint32_t a = channel(0), b = channel(1), end = 0;
+    for (uint64_t i = 0; i < 100; i++) {
+        push(a, SIM_OP_KERNEL, 2000, i * 20000);
+        push(b, SIM_OP_KERNEL, 2000, i * 20000 + 10000);
+        end = record(b, i * 20000 + 10000);
+    }
+    advance(3 * MS);
+    EQUAL(when(end), 99 * 20000 + 10000 + EXCHANGE + 2000);
+    EQUAL(work_of(0) + work_of(1), 200 * 2000);
+    EQUAL(sim_machine->devices[0].history.total, 200 * 2000 + 199 * EXCHANGE);
+}
+
+static void who_comes_back_to_an_idle_card_does_so_at_once(void)
+{
+    machine_with(1);
+    uint32_t a = channel(0), end = 0;
+    for (uint64_t i = 0; i < 10; i++) {
+        push(a, SIM_OP_KERNEL, 2000, i * 20000);
+        end = record(a, i * 20000);
+    }
+    advance(MS);
+    EQUAL(when(end), 9 * 20000 + 2000);
+    EQUAL(sim_machine->devices[0].history.total, 10 * 2000);
 }
 
 static void a_newcomer_does_not_wait_for_a_turn_that_is_long_over(void)
@@ -146,7 +174,7 @@ static void what_a_dead_process_queued_is_dropped(void)
     advance(4 * MS); /* a turn each */
     sim_process_forget(sim_machine, sim_hardware, 0, START + 4 * MS);
     advance(100 * MS);
-    EQUAL(when(end), 4 * MS + 10 * MS - 1800000);
+    EQUAL(when(end), 4 * MS + EXCHANGE + 10 * MS - 1800000);
     EQUAL(sim_machine->devices[0].used, 0);
 }
 
@@ -155,4 +183,5 @@ CASES(CASE(alone_gets_all_of_the_card) CASE(events_are_exact)
       CASE(copies_run_beside_kernels) CASE(two_greedy_processes_get_45_percent_each)
       CASE(three_greedy_processes_get_30_percent_each) CASE(a_turn_ends_inside_a_long_kernel)
       CASE(a_newcomer_does_not_wait_for_a_turn_that_is_long_over) CASE(one_card_does_not_slow_another)
-      CASE(what_a_dead_process_queued_is_dropped))
+      CASE(to_turn_from_one_process_to_another_keeps_the_card_busy_and_works_for_neither)
+      CASE(who_comes_back_to_an_idle_card_does_so_at_once) CASE(what_a_dead_process_queued_is_dropped))

@@ -99,7 +99,7 @@ static void a_wait_for_a_word_takes_nothing_of_the_card(void)
     sim_channel_abandon(a, START + 20 * MS);
     REQUIRE(sim_ticket_done(behind));
     push(c, SIM_OP_KERNEL, MS, 20 * MS);
-    advance(21 * MS);
+    advance(21 * MS + EXCHANGE);
     EQUAL(work_of(0), MS);
 }
 

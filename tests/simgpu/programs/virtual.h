@@ -14,6 +14,7 @@
 
 #define MS UINT64_C(1000000)
 #define START UINT64_C(1000000000)
+#define EXCHANGE (sim_hardware->exchange_ns)
 
 static inline void machine_with(uint32_t cards)
 {
