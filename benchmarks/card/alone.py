@@ -76,6 +76,7 @@ def one_row(bench: Bench, load: Load, program: Program, limit: int) -> Record:
     return {
         "load": load.name,
         "limit": limit if program.sliced else None,
+        "process": program.began,
         "nvml": window.utilization,
         "clock": window.clock,
         **seen,

@@ -2,8 +2,8 @@
 
 NVML's utilisation of each process is no measure of slots (89.7 and 19.0 % for a pair held to 60 and 30), so
 what each got is its own count of finished kernels, or its limiter's counter where it has none, second by
-second; the card's utilisation stands beside them. Two CPU-bound trainings are compared with each alone at
-its limit."""
+second; the card's utilisation stands beside them. Programs that do not fill the card are compared with
+themselves alone at their limits (company.py)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks.card import company
 from benchmarks.card.alone import figures
 from benchmarks.card.bench import Bench, LoadError
 from benchmarks.card.journal import Record
@@ -34,6 +35,16 @@ class Mix:
     def name(self) -> str:
         """As `1ms+44us`."""
         return "+".join(self.loads)
+
+    @property
+    def spares(self) -> bool:
+        """Whether none of them fills the card by itself."""
+        return not any(BY_NAME[load].fills for load in self.loads)
+
+    def lasting(self, bench: Bench) -> float:
+        """Seconds that a row takes."""
+        kept = company.ROUNDS * len(self.loads) * company.LASTING if self.spares else 0
+        return bench.settle + bench.seconds + kept
 
     def row(self, shares: Shares | None) -> str:
         """The name of a row; `shares` None: without Weir."""
@@ -66,12 +77,12 @@ def give(programs: Sequence[Program], shares: Shares, before: Shares) -> None:
 def one_row(bench: Bench, mix: Mix, programs: Sequence[Program], shares: Shares | None) -> Record:
     """Measure what runs now; `shares` None: without Weir."""
     window = watch(bench, programs)
-    loads = (BY_NAME[load] for load in mix.loads)
+    loads = [BY_NAME[load] for load in mix.loads]
     each = [
         figures(load, one, window, counter)
         for load, one, counter in zip(loads, programs, window.limiter, strict=True)
     ]
-    return {
+    record: Record = {
         "loads": mix.loads,
         "asked": shares,
         "nvml": window.utilization,
@@ -79,6 +90,9 @@ def one_row(bench: Bench, mix: Mix, programs: Sequence[Program], shares: Shares 
         "given": [one["limiter"] if one["own"] is None else one["own"] for one in each],
         "each": each,
     }
+    if shares and mix.spares:
+        record["kept"] = company.kept(programs, [load.counts for load in loads])
+    return record
 
 
 def run_mix(bench: Bench, mix: Mix, shares: Sequence[Shares | None]) -> None:
@@ -86,7 +100,7 @@ def run_mix(bench: Bench, mix: Mix, shares: Sequence[Shares | None]) -> None:
     names = {one: mix.row(one) for one in shares}
     if not any(bench.wants("pairs", name) for name in names.values()):
         return
-    bench.afford(max(BY_NAME[load].start for load in mix.loads) + bench.settle + bench.seconds)
+    bench.afford(max(BY_NAME[load].start for load in mix.loads) + mix.lasting(bench))
     with ExitStack() as stack:
         now: Shares | None = shares[0]
         programs = []
@@ -101,7 +115,7 @@ def run_mix(bench: Bench, mix: Mix, shares: Sequence[Shares | None]) -> None:
                 if now and wanted:
                     give(programs, wanted, now)
                 now = wanted
-                bench.row("pairs", name, partial(one_row, bench, mix, programs, wanted))
+                bench.row("pairs", name, partial(one_row, bench, mix, programs, wanted), mix.lasting(bench))
 
 
 def run(bench: Bench) -> None:

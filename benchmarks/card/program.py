@@ -23,6 +23,7 @@ from typing import Any, Self
 from benchmarks.card.bench import Bench, LoadError
 from benchmarks.card.curves import Curve
 from deviceplugin.change import Change, change_slice, put_into_force
+from limiter.pages import read_stats
 from limiter.slices import slices_root
 
 PATIENCE = 120.0  # seconds until a load must work: PyTorch's first import on a cold disk
@@ -62,6 +63,7 @@ class Program:
         limits = [text for option, value in given.items() if value for text in (option, str(value))]
         self.sliced = bool(limits)
         self._patience = patience
+        self.began = round(time.time(), 3)  # tells it from another process of the same load
         self.lines: list[dict[str, Any]] = []
         held = ["--backend", backend] if backend else []
         run = [weir(), "run", *bench.options(), "--name", name, *held, *limits, "--"]
@@ -87,6 +89,10 @@ class Program:
     def stats(self) -> Path:
         """The limiter's counters of this slice."""
         return slices_root(self._bench.box) / self.name / "rw/stats"
+
+    def pids(self) -> list[int]:
+        """The processes of its slice that use the card."""
+        return [one.pid for one in read_stats(self.stats).processes]
 
     def curve(self, key: str) -> Curve:
         """A counter of the load's own over time."""

@@ -39,10 +39,16 @@ def joined(values: list[float | None]) -> str:
 
 
 def work_beside(journal: Journal, record: Record) -> list[float | None]:
-    """Each program's pace beside its neighbours, in percent of its pace alone at the same limit."""
+    """Each program's pace beside its neighbours, in percent of its pace alone at the same limit.
+
+    That was measured another time, but for programs that their hosts hold up: those differ from host to host.
+    """
+    if "kept" in record:
+        kept: list[float | None] = record["kept"]
+        return kept
     paces: list[float | None] = []
     for load, asked, one in zip(record["loads"], record["asked"] or (), record["each"], strict=False):
-        alone_row = journal.get("alone", f"{load}/{asked}")
+        alone_row = journal.get("alone", f"{load}/{asked}") if BY_NAME[load].fills else None
         known = alone_row and alone_row.get("rate") and one["rate"] is not None
         paces.append(100 * one["rate"] / alone_row["rate"] if known and alone_row else None)
     return paces

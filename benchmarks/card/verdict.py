@@ -16,7 +16,7 @@ from benchmarks.card.journal import Journal, Record
 from benchmarks.card.loads import BY_NAME
 
 NO_LIMIT = 100
-BARE_FIRST, OWN = ("bare", "100"), ("100",)
+BARE_FIRST = ("bare", "100")
 # By whether the program fills the card, the best first.
 WITNESSES = {True: ("nvml",), False: ("kernel_time", "cupti", "nvml")}
 FULL = 95  # percent by NVML of a card that is hardly ever idle
@@ -24,9 +24,9 @@ AT_THE_LIMIT = 1  # points by which a program that is held back may be below its
 SECONDS = {"load": "own", "limiter": "limiter", "CUPTI": "kernel_time"}  # keys, by who told single seconds
 
 
-def unlimited(journal: Journal, load: str, key: str, rows: tuple[str, ...] = BARE_FIRST) -> float | None:
-    """The load's figure without a limit: of the first of these rows that has it."""
-    for row in rows:
+def unlimited(journal: Journal, load: str, key: str) -> float | None:
+    """The load's figure without a limit: without Weir, or else in a slice that has none."""
+    for row in BARE_FIRST:
         found = journal.get("alone", f"{load}/{row}")
         if found and found.get(key) is not None:
             return float(found[key])
@@ -92,12 +92,15 @@ def worst_second(journal: Journal, record: Record) -> float | None:
     return curves.worst(record["seconds"], goal)
 
 
-def work(journal: Journal, record: Record, rows: tuple[str, ...] = BARE_FIRST) -> float | None:
+def work(journal: Journal, record: Record) -> float | None:
     """What the program got done, in percent of what it does without a limit."""
-    base = unlimited(journal, record["load"], "rate", rows)
+    base = unlimited(journal, record["load"], "rate")
     return 100 * record["rate"] / base if base and record.get("rate") is not None else None
 
 
 def pace_kept(journal: Journal, record: Record) -> float | None:
     """Of a program that uses less than its limit: its work against the same process without one, if known."""
-    return work(journal, record, OWN) if uses_less(journal, record) else None
+    own = journal.get("alone", f"{record['load']}/{NO_LIMIT}")
+    if own is None or not own.get("rate") or own.get("process") is None or not uses_less(journal, record):
+        return None
+    return 100 * record["rate"] / own["rate"] if own["process"] == record.get("process") else None

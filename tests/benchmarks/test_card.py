@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.card import __main__ as harness
-from benchmarks.card import curves, tables
+from benchmarks.card import company, curves, tables
 from benchmarks.card.journal import Journal
 from benchmarks.card.loads import ALL, BY_NAME, LAUNCH_BOUND
 from benchmarks.card.memory import held
@@ -161,7 +161,7 @@ def card(directory: Path, *more: str, program: Sequence[str] = HARNESS) -> subpr
 
 def changed(what: str) -> tuple[str, str]:
     """The harness with a constant of its parts changed."""
-    names = "from benchmarks.card import overhead, phases, __main__ as harness"
+    names = "from benchmarks.card import company, loads, overhead, pairs, phases, __main__ as harness"
     return ("-c", f"import sys; {names}; {what}; sys.exit(harness.main())")
 
 
@@ -205,6 +205,32 @@ def test_four_slices_are_measured_side_by_side(tmp_path: Path) -> None:
     (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
     assert all(0 < given < 60 for given in found["given"])
     assert (tmp_path / "rows/images/1ms-1ms-1ms-1ms-25-25-25-25.svg").exists()
+
+
+def test_the_pace_kept_beside_a_neighbour_is_against_the_times_alone_around_it() -> None:
+    """A host that becomes slower and slower, and a program that is half as fast beside others."""
+    curve, done = [], 0.0
+    for tick in range(900):
+        together = tick // 100 % 2 == 0
+        done += (0.01 if together else 0.02) * 0.999**tick
+        curve.append((tick / 100, done))
+    times = [((a, a + 1), (a + 1, a + 2), (a + 2, a + 3)) for a in (0, 2, 4)]
+    assert company.kept_percent(curve, times) == pytest.approx(50, rel=0.02)
+    assert company.kept_percent(curve, [((0, 1), (20, 21), (2, 3))]) is None
+
+
+def test_who_cannot_fill_his_share_is_measured_with_his_neighbour_stopped(tmp_path: Path) -> None:
+    light = "replace(loads.BY_NAME['wait'], fills=False, arguments=('--kernel-us', '2', '--idle-ms', '1'))"
+    mix = "pairs.MIXES = (pairs.Mix(('wait', 'wait'), ((60, 30),)),)"
+    program = changed(
+        f"from dataclasses import replace; loads.BY_NAME['wait'] = {light}; {mix}; company.ROUNDS = 1"
+    )
+    done = card(tmp_path, "--parts", "pairs", "--rows", "60+30", program=program)
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
+    assert all(50 < kept < 200 for kept in found["kept"])  # it sleeps most of the time
+    page = (tmp_path / "rows/benchmarks.md").read_text()
+    assert " + ".join(f"{kept:.1f}" for kept in found["kept"]) in page
 
 
 def test_each_part_writes_its_rows_and_its_table(tmp_path: Path) -> None:

@@ -79,11 +79,12 @@ def test_a_program_that_uses_less_than_its_limit_is_judged_by_its_pace(tmp_path:
     journal = journal_of(
         tmp_path,
         made("inference", None, 1000, nvml=17.0, kernel_time=8.0),
-        made("inference", 100, 800, nvml=17.0, kernel_time=6.4),
+        made("inference", 100, 800, nvml=17.0, kernel_time=6.4, process=1.0),
     )
-    slowed = made("inference", 50, 400, nvml=9.0, kernel_time=3.2)
+    slowed = made("inference", 50, 400, nvml=9.0, kernel_time=3.2, process=1.0)
     assert verdict.uses_less(journal, slowed)
     assert verdict.pace_kept(journal, slowed) == 50.0  # of the same process's pace, not of another's
+    assert verdict.pace_kept(journal, slowed | {"process": 2.0}) is None
     assert verdict.work(journal, slowed) == 40.0
     assert verdict.error(journal, slowed) == pytest.approx(3.2 - 8.0)
     held = made("inference", 5, 500, nvml=9.0, kernel_time=5.0)
