@@ -22,7 +22,7 @@ FULL = 10_000
 COVERED = 0.9  # of what the card was busy: the rest is NVML's and the claims' own error
 LATE = 300 * MS  # NVML's samples are 200 ms long, and old: claims run ahead of them and fall behind
 CHANGE = 1_300  # ns to a kernel, on an H200
-EXCHANGE = 5_000  # … more if another slice's ran before it (4.9 to 6.1)
+EXCHANGE = 5_000  # … more if another process's ran before it (4.9 to 6.1)
 SHORTEST = 1_000  # ns: no kernel takes less, so no more of them are believed
 LONGEST_LOOK = 1_000 * MS  # what happened in a longer time is not known from one sample
 FIRST_DOUBT = 2_000 * MS
@@ -33,12 +33,16 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[K]):
-    """What a slice was charged, and launched, so far; `share`: of the card, which it might use of late."""
+    """What a slice was charged, and launched, so far; `share`: of the card, which it might use of late.
+
+    `several`: whether it has more processes than one, between which the card turns as well.
+    """
 
     key: K
     gpu_time: int
     launches: int
     share: int
+    several: bool = False
 
 
 @dataclass(slots=True)
@@ -80,17 +84,18 @@ class Accounts(Generic[K]):
 def _take(known: _Card[K], claims: Iterable[Claim[K]], passed: int) -> float:
     """The use claimed since the last look, of each slice at most what it might, averaged over LATE."""
     before, known.claims, total = known.claims, {}, 0.0
-    launches: list[float] = []
+    launches: list[tuple[float, bool]] = []
     for one in claims:
         last, room = before.get(one.key, (one, LATE))
         room = min(room + passed * one.share / FULL, LATE)
         used = min(max(one.gpu_time - last.gpu_time, 0), room)
         known.claims[one.key] = (one, room - used)
         total += used
-        launches.append(min(max(one.launches - last.launches, 0), used / SHORTEST))
-    return total + CHANGE * sum(launches) + EXCHANGE * _exchanges(launches)
+        launches.append((min(max(one.launches - last.launches, 0), used / SHORTEST), one.several))
+    return total + CHANGE * sum(number for number, _ in launches) + EXCHANGE * _exchanges(launches)
 
 
-def _exchanges(launches: list[float]) -> float:
-    """How often the card can have turned from one slice to another, each launching so often."""
-    return sum(min(mine, sum(launches) - mine) for mine in launches)
+def _exchanges(launches: list[tuple[float, bool]]) -> float:
+    """How often the card can have turned from one process to another, where slices launch so often."""
+    every = sum(mine for mine, _ in launches)
+    return sum(mine if several else min(mine, every - mine) for mine, several in launches)

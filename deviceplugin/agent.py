@@ -53,6 +53,7 @@ class Agent:
         self._auditor = Auditor(box, nvml)
         self._custody = Custody(say)
         self._audited = 0
+        self._several: set[Path] = set()
         self._resting = Glance()
         self._next = 0
 
@@ -107,7 +108,9 @@ class Agent:
             return observe(self._box, processes=False)
         self._audited = now
         sweep(self._box)
-        return self._auditor.audit()
+        found = self._auditor.audit()
+        self._several = {one.path for one in found if one.stats and len(one.stats.processes) > 1}
+        return found
 
     def _tenants(self, one: Observation, now: int) -> Iterator[tuple[str, slots.Tenant[Key]]]:
         """What each of a slice's cards knows it as."""
@@ -147,7 +150,14 @@ class Agent:
             return slots.plan(card, frame=frame, shift=shift)
         used = self._nvml.reading(uuid).utilization
         claims = [
-            Claim(one.key, one.gpu_time, one.launches, last[one.key].share or one.limit) for one in card
+            Claim(
+                one.key,
+                one.gpu_time,
+                one.launches,
+                last[one.key].share or one.limit,
+                several=one.key[0] in self._several,
+            )
+            for one in card
         ]
         believed = self._accounts.balanced(uuid, claims, used, now)
         factor = self._factor(uuid, card, used, now)

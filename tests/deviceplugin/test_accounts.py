@@ -12,7 +12,8 @@ START = 10**12
 class Card:
     """A card with slices that do and claim as the test says, looked at ten times a second."""
 
-    def __init__(self, **shares):
+    def __init__(self, several=(), **shares):
+        self.several = several
         self.accounts = Accounts()
         self.shares = shares or {"a": FULL}
         self.gpu_time = dict.fromkeys(self.shares, 0)
@@ -28,7 +29,7 @@ class Card:
             self.gpu_time[key] += int(part * LOOK)
         self.shown.append(busy)
         claims = [
-            Claim(key, self.gpu_time[key], self.launches.get(key, 0), share)
+            Claim(key, self.gpu_time[key], self.launches.get(key, 0), share, key in self.several)
             for key, share in self.shares.items()
         ]
         self.looks.append(self.accounts.balanced("card", claims, self.shown[-1 - BEHIND], self.now))
@@ -103,6 +104,15 @@ def test_the_changes_from_one_slice_to_another_that_nvml_counts_are_accounted_fo
             busy,
             **{key: claimed * number / sum(launches) for key, number in zip("ab", launches, strict=True)},
         )
+    assert all(card.looks) is believed
+
+
+@pytest.mark.parametrize(("several", "believed"), [("", False), ("a", True), ("b", False)])
+def test_so_are_those_between_the_processes_of_one_slice(several, believed):
+    card = Card(several, a=6000, b=3000)
+    for _ in range(100):
+        card.launches["a"] += 10_000
+        card.look(0.85, a=0.25, b=0.0)
     assert all(card.looks) is believed
 
 
