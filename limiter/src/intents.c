@@ -9,6 +9,7 @@
  */
 #include "intents.h"
 
+#include <signal.h>
 #include <stdalign.h>
 #include <stddef.h>
 
@@ -35,6 +36,19 @@ static void set(_Atomic uintptr_t *own, uintptr_t frame)
     WEIR_LEDGER_STEP();
 }
 
+/* A handler's own stack is deeper than all of the thread's, wherever it lies: its frames count from its start. */
+static uintptr_t place_of(uintptr_t frame)
+{
+    stack_t handlers;
+    bool on_it = sigaltstack(NULL, &handlers) == 0 && frame - (uintptr_t)handlers.ss_sp < handlers.ss_size;
+    return on_it ? frame - (uintptr_t)handlers.ss_sp + 1 : frame;
+}
+
+static bool is_further_out(uintptr_t frame, uintptr_t than)
+{
+    return place_of(frame) > place_of(than);
+}
+
 static uintptr_t this_thread(void)
 {
     return (uintptr_t)notes;
@@ -52,8 +66,8 @@ static uintptr_t end_abandoned(const struct weir_claim *claim)
     uintptr_t nearest = 0;
     for (uint32_t index = 0; index < WEIR_REAPER_INTENT; index++) {
         uintptr_t note = get(&notes[index]);
-        if (note > claim->frame) {
-            nearest = nearest && nearest < note ? nearest : note;
+        if (note && is_further_out(note, claim->frame)) {
+            nearest = nearest && is_further_out(note, nearest) ? nearest : note;
             continue;
         }
         set(&notes[index], claim->frame); /* a handler leaves it to us from here on, and may have been before us */
@@ -69,7 +83,7 @@ static uintptr_t end_abandoned(const struct weir_claim *claim)
 void weir_claim_begin(struct weir_claim *claim)
 {
     claim->outer = get(&innermost);
-    if (claim->outer && claim->outer <= claim->frame)
+    if (claim->outer && !is_further_out(claim->outer, claim->frame))
         claim->outer = end_abandoned(claim);
     set(&innermost, claim->frame);
 }
@@ -80,7 +94,7 @@ static bool own(struct weir_claim *claim, uint32_t index)
     if (get(&owners[index].thread))
         return false;
     claim->note = get(&notes[index]);
-    if (claim->note < claim->frame)
+    if (!claim->note || is_further_out(claim->frame, claim->note))
         set(&notes[index], claim->frame);
     bool owned = atomic_compare_exchange_strong(&owners[index].thread, &nobody, this_thread());
     WEIR_LEDGER_STEP();

@@ -7,7 +7,8 @@
  * operation or one further out. So what a thread owns under a note no further out than where it is now, nobody will
  * ever come back to. It knows nothing of the page; what becomes of an abandoned operation is the caller's to say.
  *
- * Frames are compared as places on one stack. A thread that never comes back, or ends, keeps what it jumped out of.
+ * Frames are compared as places on the thread's stack, or on its alternate one (sigaltstack). A thread that never
+ * comes back, or ends, keeps what it jumped out of.
  */
 #ifndef WEIR_INTENTS_H
 #define WEIR_INTENTS_H

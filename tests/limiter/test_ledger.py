@@ -56,6 +56,17 @@ def test_no_depth_of_handlers_and_jumps_ends_an_operation_that_goes_on(
     assert slice_.stats.devices[0].intent_waits == 0
 
 
+@pytest.mark.parametrize("own", ["below", "above"])
+def test_a_handler_on_an_alternate_stack_ends_no_operation_that_goes_on(
+    compile_program: Compile, make_slice: MakeSlice, run: Run, own: str
+) -> None:
+    program = compile_program("ledger_stacks", sources=LEDGER, flags=STEPS)
+    slice_ = make_slice(CARD)
+    result = run(program, own, environment={"WEIR_SLICE_DIR": str(slice_.path)})
+    assert int(result.stdout) > 100
+    assert slice_.stats.devices[0].intent_waits == 0
+
+
 def test_a_storm_of_kills_leaves_the_sum_equal_to_what_the_living_hold(
     compile_program: Compile, make_slice: MakeSlice, run: Run
 ) -> None:
