@@ -4,8 +4,8 @@
  * are never unmapped, so the thread may write to any at any time. When a context has ended, its page is the next one's:
  * words only grow, so what was closed before stays open, whenever the driver looks.
  *
- * Two moments tell the thread what to do, `soonest` (0: nothing) and `latest`. Who closes a gate moves the latter
- * first, and the thread looks at it last, so that no gate is forgotten whatever they do at once.
+ * Two moments tell the thread what to do, `soonest` (0: nothing) and each context's `latest`. Who closes a gate moves
+ * the latter first, and the thread looks at it last, so that no gate is forgotten whatever they do at once.
  */
 #define _GNU_SOURCE
 #include "gate.h"
@@ -30,10 +30,11 @@ static struct gate {
     CUcontext _Atomic context; /* NULL: free */
     _Atomic uint64_t *_Atomic word; /* the start of its page, which it keeps; NULL: none yet */
     CUcontext _Atomic ending;       /* it had the page, and may be alive and hold it registered */
+    _Atomic uint64_t latest;        /* moment for which it was closed */
     CUdeviceptr address;
 } gates[GATES];
 
-static _Atomic uint64_t soonest, latest, wakes_early;
+static _Atomic uint64_t soonest, wakes_early;
 static _Atomic uint32_t rings; /* the thread looks again */
 static _Atomic bool failed;    /* this driver, or this process, can have no gates */
 static bool runs;              /* the thread does */
@@ -75,6 +76,17 @@ static void open_at(uint64_t moment)
         }
 }
 
+/* What `soonest` cannot say while it says an earlier moment: the next at which a gate is still to be opened. */
+static void open_the_rest(void)
+{
+    for (int i = 0; i < GATES; i++) {
+        _Atomic uint64_t *word = atomic_load(&gates[i].word);
+        uint64_t last = atomic_load(&gates[i].latest);
+        if (word && last > atomic_load(word))
+            open_at(last);
+    }
+}
+
 static void *open_gates(void *nothing)
 {
     prctl(PR_SET_NAME, "weir-gates");
@@ -90,9 +102,7 @@ static void *open_gates(void *nothing)
             ; /* no longer than wake-ups are late: what was behind the gate then tells the GPU's clock from ours */
         open_all_until(now);
         atomic_store(&soonest, 0);
-        uint64_t last = atomic_load(&latest);
-        if (last > now)
-            open_at(last);
+        open_the_rest();
     }
     return nothing;
 }
@@ -101,12 +111,16 @@ static void *open_gates(void *nothing)
 static bool start_thread(void)
 {
     __typeof__(&pthread_create) create = (__typeof__(&pthread_create))weir_linker.dlsym(RTLD_DEFAULT, "pthread_create");
+    sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
     if (!create || pthread_attr_init(&attributes))
         return false;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* it begins with what its maker has blocked */
     bool started = !create(&thread, &attributes, open_gates, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return started;
 }
@@ -162,7 +176,7 @@ static bool move_in(struct gate *gate, CUcontext context)
     return new_page(gate, size) && register_page(gate, context, size);
 }
 
-/* The context's gate, made at its first use. Signals are blocked meanwhile, so the thread begins with all blocked. */
+/* The context's gate, made at its first use. */
 static struct gate *make_gate(CUcontext context)
 {
     sigset_t before;
@@ -190,7 +204,7 @@ bool gate_close(CUcontext context, CUstream stream, uint64_t opening, uint64_t e
     if (atomic_load(atomic_load(&gate->word)) >= opening)
         return false; /* it is open until then for a context that had the page and ended */
     atomic_store_explicit(&wakes_early, early, memory_order_relaxed);
-    raise_to(&latest, opening);
+    raise_to(&gate->latest, opening);
     open_at(opening);
     bool closed = WEIR_ASK(cuStreamWaitValue64_v2, stream, gate->address, opening, CU_STREAM_WAIT_VALUE_GEQ) ==
                   CUDA_SUCCESS;
@@ -205,7 +219,7 @@ struct hold gate_hold(CUcontext context, CUstream stream, uint64_t early)
     return (struct hold){context, gate_close(context, stream, until, early) ? until : 0};
 }
 
-/* The thread need not wake up for this gate any more; if a later one relied on that, it is told of that one. */
+/* The thread need not wake up for this gate any more; if later ones relied on that, it is told of the next. */
 void gate_let_go(const struct hold *hold)
 {
     uint64_t set = hold->until;
@@ -213,8 +227,8 @@ void gate_let_go(const struct hold *hold)
     if (!gate)
         return;
     raise_to(atomic_load(&gate->word), hold->until);
-    if (atomic_compare_exchange_strong(&soonest, &set, 0) && atomic_load(&latest) > hold->until)
-        open_at(atomic_load(&latest));
+    if (atomic_compare_exchange_strong(&soonest, &set, 0))
+        open_the_rest();
 }
 
 void gate_forget_context(CUcontext context)
@@ -222,7 +236,7 @@ void gate_forget_context(CUcontext context)
     struct gate *gate = context ? gate_of(context) : NULL;
     if (!gate)
         return;
-    raise_to(atomic_load(&gate->word), atomic_load(&latest));
+    raise_to(atomic_load(&gate->word), atomic_load(&gate->latest));
     atomic_store(&gate->ending, context);
     atomic_store_explicit(&gate->context, NULL, memory_order_release);
 }
@@ -241,9 +255,9 @@ void gate_forget_all(void)
         atomic_store(&gates[i].context, NULL);
         atomic_store(&gates[i].word, NULL);
         atomic_store(&gates[i].ending, NULL);
+        atomic_store(&gates[i].latest, 0);
     }
     atomic_store(&soonest, 0);
-    atomic_store(&latest, 0);
     atomic_store(&failed, false);
     runs = false;
     pthread_mutex_init(&setting_up, NULL);

@@ -30,6 +30,13 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
     errno = saved;
 }
 
+bool weir_guards_pages(void)
+{
+    struct sigaction present;
+    return sigaction(SIGBUS, NULL, &present) == 0 && present.sa_flags & SA_SIGINFO &&
+           present.sa_sigaction == on_bus_error;
+}
+
 void weir_guard_pages(void)
 {
     struct sigaction present;

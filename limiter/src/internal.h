@@ -2,8 +2,9 @@
  * What the files of the limiter share among themselves and nobody else needs: the pages as they are mapped, what
  * the process holds in them, and forgetting everything in a fork child.
  *
- * Locks: only while pages are opened, replaced, or a slot is claimed. Signals are blocked meanwhile, so a handler
- * that uses the GPU never waits for the thread it interrupted, and cannot leave with siglongjmp. The order is
+ * Locks: only while pages are opened, replaced, or a slot is claimed. Signals are blocked meanwhile, but for our
+ * own guard's, so a handler that uses the GPU never waits for the thread it interrupted, and cannot leave with
+ * siglongjmp. The order is
  * slice.c's lock, then that of slots.c; forks hold both, so that a child never sees one half-taken. A child has no
  * GPU context and no slot; it starts from nothing.
  */
@@ -66,6 +67,8 @@ void weir_slice_look_soon(void);
 bool weir_slice_lost(const void *address);
 /* Lets the program outlive a page that is cut short; once, and only where it has no SIGBUS handler of its own. */
 void weir_guard_pages(void);
+/* Whether a bus error would come to it. */
+bool weir_guards_pages(void);
 
 /* ---- what this process holds, whatever becomes of the page (held.c) ---- */
 

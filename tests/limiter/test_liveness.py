@@ -6,6 +6,7 @@ import fcntl
 import os
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,16 @@ def test_a_process_that_closes_every_descriptor_keeps_its_slot(machine: Machine,
     process = started(machine, slice_, *OPEN, f"alloc:{1000 * MIB}", "closeall")
     assert machine.run(slice_, *OPEN, f"alloc:{100 * MIB}")[-1] == ("alloc", OUT_OF_MEMORY)
     assert [one.pid for one in slice_.stats.processes] == [process.pid]
+    process.communicate("x")
+
+
+def test_of_all_that_a_process_has_mapped_its_end_lets_go_of_the_slot_s_lock_last(
+    machine: Machine, slice_: Slice
+) -> None:
+    """Linux closes mapped files from high addresses to low ones: until then the card may hold what it had."""
+    process = started(machine, slice_, *OPEN)
+    lowest = Path(f"/proc/{process.pid}/maps").read_text().splitlines()[0].split()
+    assert (lowest[1], lowest[-1]) == ("---s", str(slice_.path / "rw/stats"))
     process.communicate("x")
 
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from simgpu.load import program
 from tests.limiter.conftest import Machine, MakeSlice, Slice
 
 MS = 1_000_000
+BLOCKABLE = (1 << 31) - 1 & ~(1 << signal.SIGKILL - 1 | 1 << signal.SIGSTOP - 1)
 
 
 @pytest.fixture
@@ -50,6 +52,14 @@ def eventually(true: Callable[[], bool], seconds: float = 20) -> None:
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def blocked_signals(pid: int, name: str) -> list[int]:
+    """Of each thread of that name: which of the signals 1 to 31 it has blocked, as bits."""
+    threads = list(Path(f"/proc/{pid}/task").iterdir())
+    lines = [(thread / "status").read_text().splitlines() for thread in threads]
+    values = [dict(line.split(":\t", 1) for line in one) for one in lines]
+    return [int(one["SigBlk"], 16) & ((1 << 31) - 1) for one in values if one["Name"] == name]
 
 
 class TestShares:
@@ -133,6 +143,23 @@ class TestGates:
             assert opening <= ended < opening + frame // 4
         else:  # a context's end opens its gates, and a process's closes its streams
             assert over < opening
+
+    def test_the_thread_that_opens_them_takes_no_signal(
+        self, machine: Machine, make_slice: MakeSlice, card: bytes
+    ) -> None:
+        slice_ = make_slice(ControlDevice(card, core_limit=5000))
+        program = machine.start(slice_, "sync", name="gated")
+        assert program.stdout
+        assert program.stdin
+        assert program.stdout.readline() == "ready\n"
+        frame, opening = 60_000 * MS, time.monotonic_ns() + 30_000 * MS
+        slot = {"slot_frame": frame, "slot_offset": opening % frame, "slot_length": frame // 4}
+        slice_.update(slot_deadline=opening + frame, **slot)
+        program.stdin.write("x")
+        program.stdin.flush()
+        eventually(lambda: blocked_signals(program.pid, "weir-gates") == [BLOCKABLE])
+        program.kill()
+        program.communicate()
 
     def test_contexts_that_end_leave_their_page_to_the_next(
         self, machine: Machine, make_slice: MakeSlice, card: bytes

@@ -47,6 +47,16 @@ def test_who_finds_his_page_cut_short_is_refused_at_that_very_call(machine: Mach
     assert client.end() == 0
 
 
+def test_who_comes_to_a_page_that_was_cut_short_is_refused_and_not_ended(
+    machine: Machine, slice_: Slice
+) -> None:
+    """The slot is claimed under a lock, with signals blocked: a bus error would end the process there."""
+    client = Client(machine, slice_, ("init", "nvml:0"), ("retainprimary",))
+    os.truncate(slice_.path / "rw/stats", 0)
+    assert client.go_on() == [OUT_OF_MEMORY]
+    assert client.end() == 0
+
+
 @pytest.mark.parametrize("page", ["rw/stats", "control"])
 def test_a_page_that_is_made_anew_after_it_was_cut_has_what_everybody_holds(
     machine: Machine, slice_: Slice, page: str

@@ -2,8 +2,8 @@
  * The gates (gate.c) by themselves, with a driver that only says where a stream waits.
  *
  *   gates WAY   closes a gate and prints whether it opened as it should: "let-go" when it is let go, "kept" by
- *               itself when it never is, "later" at the moment of another that was closed meanwhile, and "two" each
- *               at its own.
+ *               itself when it never is, "later" at the moment of another that was closed meanwhile, "two" each
+ *               at its own, and "between" at its own while another context's stays closed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,6 +21,8 @@
 #define CONTEXT ((CUcontext)1)
 #define STREAM ((CUstream)64)
 #define FAR (50 * WEIR_MS)
+#define OTHER ((CUcontext)2)
+#define FARTHER (1000 * WEIR_S)
 
 struct weir_linker weir_linker;
 void *_Atomic weir_reals[WEIR_SYMBOLS];
@@ -70,8 +72,24 @@ static bool opens_on_the_dot(uint64_t moment)
     return weir_now() >= moment;
 }
 
+/* What is held is let go while two contexts have a gate closed: the next to open is not the last. */
+static bool opens_before_another(void)
+{
+    struct hold hold = gate_hold(CONTEXT, STREAM, 0);
+    uint64_t moment = weir_now() + FAR;
+    bool closed = hold.until && gate_close(CONTEXT, STREAM, moment, 0);
+    _Atomic uint64_t *first = word;
+    closed = closed && gate_close(OTHER, STREAM, weir_now() + FARTHER, 0);
+    word = first;
+    gate_let_go(&hold);
+    return closed && opens_on_the_dot(moment);
+}
+
 static bool is_right(const char *way)
 {
+    if (strcmp(way, "between") == 0)
+        return opens_before_another();
+
     struct hold hold = gate_hold(CONTEXT, STREAM, 0);
     if (!hold.until || is_early(hold.until))
         return false;
