@@ -13,6 +13,7 @@ how long parts take. At the end of every call DIR/benchmarks.md and DIR/images h
     bench.py     card, time, settings    loads.py     the programs that are measured
     program.py   one load in a slice     watch.py     NVML and the limiter's counter over a window
     daemon.py    an MPS daemon for part `mps`   phases.py   a limit that goes and comes in one process
+    company.py   a pace beside others against the one alone, in one process
     verdict.py   what a row should have been    tables.py, …_table.py, picture.py   Markdown and SVG
     alone.py, pairs.py, …  the parts
 

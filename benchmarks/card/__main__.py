@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.arguments import LONGEST, Parser, number, pick
-from benchmarks.card import alone, frameworks, latency, memory, mps, overhead, pairs, tables
+from benchmarks.card import alone, frameworks, latency, memory, mps, overhead, pairs, tables, turns
 from benchmarks.card.bench import Bench, BudgetSpentError, Names
 from benchmarks.card.journal import Journal
 from weir.errors import HostError, UsageError, WeirError
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "memory": memory.run,
     "frameworks": frameworks.run,
     "mps": mps.run,
+    "turns": turns.run,
 }
 QUICK_LIMITS = (10, 30, 70)
 SECONDS_OF_PARTS = """
@@ -42,6 +43,7 @@ how long the parts take, in seconds, where S is --seconds and 3 are --settle; a 
   memory      2 to 3 each of 40 rows: 100
   frameworks  15 each of 9 rows: 140
   mps         S+7 each of 12 rows, 30 for memory. At 20: 350; at 4: 165
+  turns       7 each of 11 rows, however long others are: 75
 What is in DIR/rows.jsonl is not measured again without --again. A row begins only if it will end in time.
 """
 UNFINISHED = 3

@@ -158,6 +158,22 @@ def mps(journal: Journal) -> str:
     return f"### Under an MPS daemon\n\n{text}" if text else ""
 
 
+def turns(journal: Journal) -> str:
+    """What NVML showed of programs that only the driver shared the card between."""
+    rows = [
+        [
+            " + ".join(record["loads"]),
+            joined(record["own"]),
+            " + ".join(cell(rate, 0) for rate in record["rates"]),
+            cell(record["nvml"]),
+            cell(record["beyond_us"], 2),
+        ]
+        for record in journal.of("turns")
+    ]
+    head = ["kernels", "own kernels, %", "a second", "card busy, NVML %", "more than kernels, µs each"]
+    return f"### Without Weir, in the driver's turns\n\n{table(head, rows)}" if rows else ""
+
+
 def pictures(journal: Journal) -> list[Path]:
     """A picture for each set of shares side by side; their paths."""
     directory = journal.directory / "images"
@@ -196,6 +212,7 @@ SECTIONS = {
     "pairs": pairs,
     "latency": latency,
     "mps": mps,
+    "turns": turns,
 }
 
 

@@ -20,6 +20,7 @@ from benchmarks.card.memory import held
 from benchmarks.card.overhead import MODES
 from benchmarks.card.pairs import MIXES
 from benchmarks.card.picture import Series, draw
+from benchmarks.card.turns import beyond_us
 
 ROOT = Path(__file__).resolve().parents[2]
 HARNESS = ("-m", "benchmarks.card")
@@ -231,6 +232,18 @@ def test_who_cannot_fill_his_share_is_measured_with_his_neighbour_stopped(tmp_pa
     assert all(50 < kept < 200 for kept in found["kept"])  # it sleeps most of the time
     page = (tmp_path / "rows/benchmarks.md").read_text()
     assert " + ".join(f"{kept:.1f}" for kept in found["kept"]) in page
+
+
+def test_what_nvml_shows_beyond_kernels_is_told_for_each(tmp_path: Path) -> None:
+    done = card(tmp_path, "--parts", "turns", "--rows", "turns/long+long")
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
+    assert beyond_us(91.0, 25.0, 110_000) == pytest.approx(6.0)
+    assert beyond_us(0.0, 0.0, 0) is None
+    assert found["beyond_us"] == pytest.approx(
+        beyond_us(found["nvml"], sum(found["own"]), sum(found["rates"]))
+    )
+    assert "| 100 µs, host 200 µs + 100 µs, host 200 µs |" in (tmp_path / "rows/benchmarks.md").read_text()
 
 
 def test_each_part_writes_its_rows_and_its_table(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Part `turns`: what the card, and NVML of it, makes of programs that the driver alone lets take turns.
+
+Without Weir. Kernels have idle time of the host between them, so the card could run those of several programs
+one after another; NVML counts the changes as use. What it shows beyond the kernels, for each launch, is what
+deviceplugin/accounts.py must allow for a slice alone, and for slices side by side.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+from benchmarks.card.alone import figures
+from benchmarks.card.bench import Bench, LoadError
+from benchmarks.card.journal import Record
+from benchmarks.card.loads import BY_NAME, Load, native
+from benchmarks.card.program import Program
+from benchmarks.card.watch import watch
+
+FAST = native("fast", "2 µs, host 12 µs", 2, "--think-us", "12", "--queue", "1000")
+SLOW = native("slow", "2 µs, host 48 µs", 2, "--think-us", "48", "--queue", "1000")
+LONGER = native("longer", "10 µs, host 30 µs", 10, "--think-us", "30", "--queue", "1000")
+LONG = native("long", "100 µs, host 200 µs", 100, "--think-us", "200")
+GREEDY = BY_NAME["1ms"]
+SIDE_BY_SIDE: tuple[tuple[Load, ...], ...] = (
+    (FAST,),
+    (FAST, FAST),
+    (FAST, FAST, FAST),
+    (SLOW,),
+    (SLOW, SLOW),
+    (FAST, SLOW),
+    (LONGER,),
+    (LONGER, LONGER),
+    (LONG,),
+    (LONG, LONG),
+    (GREEDY, GREEDY),
+)
+SECONDS, SETTLE = 4.0, 1.0  # at most
+
+
+def beyond_us(busy: float, kernels: float, launches: float) -> float | None:
+    """Microseconds of use for each launch that are not kernels'; `busy` and `kernels` in percent of time."""
+    return (busy - kernels) * 1e4 / launches if launches else None
+
+
+def one_row(bench: Bench, loads: tuple[Load, ...]) -> Record:
+    """Run them for a while, bare."""
+    with ExitStack() as stack:
+        programs = [
+            stack.enter_context(Program(bench, f"turns-{index}", load.command(), None))
+            for index, load in enumerate(loads)
+        ]
+        for program in programs:
+            program.await_line()
+        window = watch(bench, programs)
+    each = [figures(load, one, window, ()) for load, one in zip(loads, programs, strict=True)]
+    if any(one["rate"] is None or one["own"] is None for one in each):
+        raise LoadError("too few lines of a load")
+    rates = [one["rate"] for one in each]
+    own = [one["own"] for one in each]
+    return {
+        "loads": [load.title for load in loads],
+        "nvml": window.utilization,
+        "own": own,
+        "rates": rates,
+        "beyond_us": beyond_us(window.utilization, sum(own), sum(rates)),
+    }
+
+
+def run(bench: Bench) -> None:
+    """Every program alone and beside others."""
+    if not bench.bare:
+        return
+    short = replace(bench, seconds=min(bench.seconds, SECONDS), settle=min(bench.settle, SETTLE))
+    for loads in SIDE_BY_SIDE:
+        name = "+".join(load.name for load in loads)
+        lasting = max(load.start for load in loads) + short.settle + short.seconds
+        short.row("turns", name, partial(one_row, short, loads), lasting)
