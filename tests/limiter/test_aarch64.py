@@ -19,6 +19,7 @@ from benchmarks.launch_cost import NATIVE, UUID
 from limiter.pages import ControlDevice, DeviceStats
 
 from .conftest import LIMIT, PROGRAMS, SOURCES, MakeSlice, Slice
+from .world import H200, PACING, Settings, Worlds, worlds_of
 
 MACHINE = "aarch64"
 QEMU = f"qemu-{MACHINE}"
@@ -58,6 +59,22 @@ def programs(toolchain: hatch_build.Toolchain, tmp_path_factory: pytest.TempPath
     for output, rest in sources.items():
         subprocess.run([*common, "-o", str(directory / output), *rest, "-ldl", "-pthread"], check=True)
     return directory
+
+
+@pytest.fixture(scope="module")
+def worlds_there(toolchain: hatch_build.Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Worlds:
+    """Virtual worlds on the other processor."""
+    program = tmp_path_factory.mktemp(MACHINE) / "pacing_world"
+    sources = [PROGRAMS / "pacing_world.c", *(SOURCES / f"{name}.c" for name in PACING)]
+    flags = ["-DWEIR_VIRTUAL_CLOCK", f"-I{SOURCES}", *hatch_build.include_flags()]
+    compiler = [*toolchain.compiler, *hatch_build.COMMON]
+    subprocess.run([*compiler, *flags, "-o", program, *sources, "-lm"], check=True)
+
+    def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+        there = [QEMU, "-L", str(SYSROOT), *command]
+        return subprocess.run(there, capture_output=True, text=True, timeout=60, check=True)
+
+    return worlds_of(program, run)
 
 
 @pytest.fixture
@@ -118,6 +135,24 @@ def test_a_child_of_fork_finds_what_its_parent_holds_charged(slice_: Slice, star
 def test_a_signal_handler_may_allocate_and_jump_out_of_a_call(slice_: Slice, start: Start, way: str) -> None:
     done = start(slice_, "handlers", way, "20", "10000")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+WORLDS: dict[str, tuple[Settings, ...]] = {
+    "alone": ({"limit": 3000, "kernel_us": 44},),
+    "bound by its host": ({"limit": 1000, "kernel_us": 12, "host_us": 20, "functions": 2},),
+    "in slots": (
+        {"limit": 6000, "kernel_us": 1000, "frame_us": 20_000, "length_us": 13_200},
+        {"limit": 3000, "kernel_us": 44, "frame_us": 20_000, "offset_us": 13_300, "length_us": 6_600},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_pacing_gives_the_same_shares(worlds: Worlds, worlds_there: Worlds, name: str) -> None:
+    """But for the last digits: that processor multiplies and adds in one step."""
+    here, there = (each(*WORLDS[name], seconds=2, **H200) for each in (worlds, worlds_there))
+    for key in ("share", "claimed"):
+        assert [one[key] for one in there] == pytest.approx([one[key] for one in here], abs=0.002)
 
 
 def test_lookups_find_what_they_find_without_the_limiter(slice_: Slice, start: Start, programs: Path) -> None:
