@@ -11,7 +11,7 @@ import statistics
 from benchmarks.card import verdict
 from benchmarks.card.journal import Journal, Record
 from benchmarks.card.loads import BY_NAME
-from benchmarks.card.markdown import DASH, cell, table
+from benchmarks.card.markdown import DASH, build, cell, table
 from benchmarks.card.verdict import NO_LIMIT
 
 LABELS = {None: "no Weir", NO_LIMIT: "no limit"}
@@ -42,6 +42,7 @@ def row(journal: Journal, record: Record) -> list[str]:
         cell(verdict.work(journal, record)),
         cell(verdict.pace_kept(journal, record)),
         cell(record["clock"], 0),
+        build(record),
     ]
 
 
@@ -73,7 +74,7 @@ def alone(journal: Journal) -> str:
     """The table of single loads, and the mean and worst error over it."""
     records = sorted(journal.of("alone"), key=order)
     head = ["load", "limit", "NVML, %", "own kernels, %", "limiter, %", "CUPTI, %", "error, points"]
-    head += ["worst second, points", "work, % of no limit", "pace kept, %", "SM clock, MHz"]
+    head += ["worst second, points", "work, % of no limit", "pace kept, %", "SM clock, MHz", "build"]
     if not records:
         return ""
     rows = table(head, [row(journal, record) for record in records])

@@ -17,7 +17,7 @@ from benchmarks.card.alone_table import alone
 from benchmarks.card.journal import Journal, Record
 from benchmarks.card.latency import ARRIVALS, PLACES, row_name
 from benchmarks.card.loads import BY_NAME
-from benchmarks.card.markdown import DASH, cell, table
+from benchmarks.card.markdown import DASH, build, cell, table
 from benchmarks.card.memory import held
 from benchmarks.card.pairs import MIXES
 from benchmarks.card.phases import NOT_BINDING
@@ -63,9 +63,11 @@ def pairs(journal: Journal) -> str:
         aims = zip(record["each"], record["asked"] or (), strict=False)
         worst = joined([curves.worst(one["seconds"], aim) for one, aim in aims]) or DASH
         row = [" + ".join(record["loads"]), asked, joined(record["given"]), cell(total)]
-        rows.append([*row, cell(record["nvml"]), worst, joined(work_beside(journal, record)) or DASH])
+        rows.append(
+            [*row, cell(record["nvml"]), worst, joined(work_beside(journal, record)) or DASH, build(record)]
+        )
     head = ["loads", "asked", "given, %", "together", "card busy, NVML %", "worst second, points"]
-    head.append("pace, % of alone at the same limit")
+    head += ["pace, % of alone at the same limit", "build"]
     return f"### Side by side\n\n{table(head, rows)}" if rows else ""
 
 
@@ -132,8 +134,8 @@ def latency(journal: Journal) -> str:
     for record in ordered(journal, "latency", [row_name(one, place) for one in ARRIVALS for place in PLACES]):
         frame = f"{record['frame']} ms" if record["frame"] else DASH
         times = [cell(record[key], 2) for key in ("p50_ms", "p99_ms")]
-        rows.append([record["arrivals"], record["where"], frame, *times, str(record["steps"])])
-    head = ["steps come", "where", "frame", "p50, ms", "p99, ms", "steps"]
+        rows.append([record["arrivals"], record["where"], frame, *times, str(record["steps"]), build(record)])
+    head = ["steps come", "where", "frame", "p50, ms", "p99, ms", "steps", "build"]
     title = "### Latency of an inference step of 1.6 ms"
     return f"{title}\n\n{table(head, rows)}" if rows else ""
 
