@@ -2,7 +2,9 @@
 goes on.
 
 PyTorch with its caching and its expandable-segments allocator, with cuBLAS's workspace and without, and
-NCCL's start-up on one card, in a slice of 3000 MiB. A framework that is not importable here is left out.
+NCCL's start-up on one card, in a slice of 3000 MiB; vLLM's memory profiling at 0.9 in one of 8 GiB, since the
+part that vLLM leaves alone must hold the CUDA context, and at 0.8 in 3000 MiB. A framework that is not
+importable here is left out.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +24,8 @@ from benchmarks.card.journal import Record
 from benchmarks.card.program import weir
 
 HERE = Path(__file__).resolve().parents[1]
-MEMORY = "3000MiB"
 LASTING = 60.0
+IMPORTING = 150.0  # seconds: vLLM's worker imports most of vLLM, on a cold disk
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 NCCL = """
@@ -60,27 +63,47 @@ print(json.dumps({"product_is_right": right, "first": first}))
 """
 
 
-def python(module: str, *arguments: str) -> tuple[str, list[str]]:
-    """The module that is needed, and the command."""
-    return module, [sys.executable, *arguments]
+@dataclass(frozen=True)
+class Case:
+    """A program: the module it needs, what its interpreter is given, and the slices it runs in."""
+
+    module: str
+    arguments: tuple[str, ...]
+    more: Mapping[str, str] = field(default_factory=dict)
+    slices: tuple[str, ...] = ("3000MiB",)
+    lasting: float = LASTING
+
+    @property
+    def command(self) -> list[str]:
+        """With the interpreter that runs this."""
+        return [sys.executable, *self.arguments]
 
 
 MEMORY_PROGRAM = str(HERE / "torch_memory.py")
-CASES: dict[str, tuple[tuple[str, list[str]], Mapping[str, str]]] = {
-    "PyTorch": (python("torch", MEMORY_PROGRAM), {}),
-    "PyTorch, cuBLAS first": (python("torch", MEMORY_PROGRAM, "--product-first"), {}),
-    "PyTorch, expandable segments": (python("torch", MEMORY_PROGRAM), EXPANDABLE),
-    "NCCL in PyTorch": (python("torch", "-c", NCCL), {}),
-    "CuPy": (python("cupy", "-c", CUPY), {}),
-    "JAX": (python("jax", "-c", JAX), {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+VLLM_PROGRAM = str(HERE / "vllm_memory.py")
+TWO_SLICES = ("3000MiB", "1GiB")
+CASES: dict[str, Case] = {
+    "PyTorch": Case("torch", (MEMORY_PROGRAM,), slices=TWO_SLICES),
+    "PyTorch, cuBLAS first": Case("torch", (MEMORY_PROGRAM, "--product-first"), slices=TWO_SLICES),
+    "PyTorch, expandable segments": Case("torch", (MEMORY_PROGRAM,), EXPANDABLE, TWO_SLICES),
+    "NCCL in PyTorch": Case("torch", ("-c", NCCL)),
+    "CuPy": Case("cupy", ("-c", CUPY)),
+    "JAX": Case("jax", ("-c", JAX), {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+    "vLLM's memory profiling": Case("vllm", (VLLM_PROGRAM,), slices=("8GiB",), lasting=IMPORTING),
+    "vLLM's memory profiling at 0.8": Case("vllm", (VLLM_PROGRAM, "--utilization", "0.8"), lasting=IMPORTING),
 }
 
 
-def one_row(bench: Bench, command: list[str], more: Mapping[str, str], memory: str) -> Record:
+def one_row(bench: Bench, case: Case, memory: str) -> Record:
     """Run one program in a slice; its last line, or its last words where it failed."""
-    whole = [weir(), "run", *bench.options(), "--memory", memory, "--", *command]
+    whole = [weir(), "run", *bench.options(), "--memory", memory, "--", *case.command]
     done = subprocess.run(
-        whole, env={**os.environ, **more}, capture_output=True, text=True, timeout=LASTING, check=False
+        whole,
+        env={**os.environ, **case.more},
+        capture_output=True,
+        text=True,
+        timeout=case.lasting,
+        check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
@@ -90,10 +113,9 @@ def one_row(bench: Bench, command: list[str], more: Mapping[str, str], memory: s
 
 
 def run(bench: Bench) -> None:
-    """Every framework that is here; PyTorch in a slice of 1 GiB too."""
-    for name, ((module, command), more) in CASES.items():
-        if importlib.util.find_spec(module) is None:
+    """Every framework that is here, in each of its slices."""
+    for name, case in CASES.items():
+        if importlib.util.find_spec(case.module) is None:
             continue
-        for memory in (MEMORY, "1GiB") if command[1] == MEMORY_PROGRAM else (MEMORY,):
-            measure = partial(one_row, bench, command, more, memory)
-            bench.row("frameworks", f"{name}/{memory}", measure, LASTING)
+        for memory in case.slices:
+            bench.row("frameworks", f"{name}/{memory}", partial(one_row, bench, case, memory), case.lasting)
