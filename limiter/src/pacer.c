@@ -211,6 +211,13 @@ void pacer_charge_drain(_Atomic uint64_t *drain, int64_t work, uint64_t now)
         ;
 }
 
+void pacer_bound(_Atomic uint64_t *word, uint64_t now)
+{
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+    if (seen > now + PACER_DEBT_CAP)
+        atomic_compare_exchange_strong(word, &seen, now + PACER_DEBT_CAP);
+}
+
 void pacer_follow_limit(_Atomic uint64_t *balance, _Atomic uint64_t *counts_by, uint32_t limit, uint64_t now)
 {
     uint64_t before = atomic_load_explicit(counts_by, memory_order_relaxed);

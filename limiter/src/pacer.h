@@ -96,6 +96,9 @@ uint64_t pacer_drain_after(uint64_t drain, int64_t work, uint64_t now);
 void pacer_charge_balance(_Atomic uint64_t *balance, int64_t used, uint32_t limit, uint64_t now);
 void pacer_charge_drain(_Atomic uint64_t *drain, int64_t work, uint64_t now);
 
+/* Puts a word that somebody else wrote back into range: as far ahead of every new now it would never be waited out. */
+void pacer_bound(_Atomic uint64_t *word, uint64_t now);
+
 /* Counts the balance by this limit from now on; who of the slice comes first turns it over. */
 void pacer_follow_limit(_Atomic uint64_t *balance, _Atomic uint64_t *counts_by, uint32_t limit, uint64_t now);
 

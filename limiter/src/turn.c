@@ -41,6 +41,8 @@ static struct pacer_verdict decide(const struct launch *launch, struct pacer_rul
     weir_control_read(launch->slice, launch->device, &control, NULL);
     *rule = pacer_rule(&control, now);
     struct weir_stats_device *stats = launch->meter->stats;
+    pacer_bound(&stats->balance, now);
+    pacer_bound(&stats->drain, now);
     pacer_follow_limit(&stats->balance, &stats->balance_limit, rule->limit, now);
     struct pacer_state state = state_of(launch, rest_until, now);
     struct pacer_verdict verdict = pacer_decide(&state, rule, now, estimate_charge(launch->estimate, now));

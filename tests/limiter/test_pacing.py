@@ -203,6 +203,16 @@ class TestLeftAlone:
         """The world aborts when an event is recorded into its capturing stream."""
         assert world(kernel_us=44, capture_at=at, capture_for=0.2, seconds=1)["hook_errors"] == 0
 
+    @pytest.mark.parametrize("rule", [{"limit": 3000}, SLOT_30], ids=["quota", "slot"])
+    @pytest.mark.parametrize("processes", [1, 2])
+    def test_what_somebody_wrote_into_the_stats_page_holds_launches_up_for_a_minute_at_most(
+        self, worlds: Worlds, rule: dict[str, float], processes: int
+    ) -> None:
+        noisy: list[dict[str, float]] = [{"slice": 0, "noise_at": 2, "noise_for": 3}, {"slice": 0}]
+        results = worlds(*noisy[:processes], **rule, warmup=1, seconds=130)
+        assert 10_000 < max(one["longest_call_ms"] for one in results) < 64_000
+        assert sum(one["windows"][-1] for one in results) == pytest.approx(0.3, abs=0.02)
+
     def test_a_context_whose_events_fail_is_not_held_back_by_guesses(self, world: World) -> None:
         result = world(limit=1000, broken_for=100)
         assert (result["hook_errors"], result["launch_errors"]) == (1, 1)

@@ -61,6 +61,8 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
         out->gate = 1;
         out->gate_deadline = START + gate_at + (uint64_t)(set->gate_for * 1e9);
     }
+    if (within(set->noise_at, set->noise_for))
+        stats()->balance = stats()->drain = INT64_MAX;
     bool beside = set->beside_at > 0 && (double)at >= set->beside_at * 1e9;
     if (set->frame_us > 0 && (double)at >= set->slot_at * 1e9 && !beside) {
         out->slot_deadline = me->now + WEIR_S;

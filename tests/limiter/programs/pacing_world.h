@@ -41,6 +41,7 @@
     X(longer_each)                        /* … or one of so many of them */                                  \
     X(quiet_at) X(quiet_for)              /* the program rests */                                            \
     X(start_at)                           /* … or begins late */                                             \
+    X(noise_at) X(noise_for)              /* somebody writes moments far off into the stats page */          \
     X(fail)                               /* every so many launches, one fails */                            \
     X(mark_us)                            /* GPU time that a timing event takes */                           \
     X(drift_ppm)                          /* by which its clock is faster than the host's */                 \
