@@ -1,7 +1,10 @@
 """Who is the agent: a thread in every supervisor that ticks while it holds the box's lock.
 
 The lock is a flock, which the kernel drops however its holder dies; the others find it free at their next
-tick. A supervisor that is about to be stopped (Ctrl-Z) resigns first, for a stopped agent helps nobody.
+tick. A supervisor that is about to be stopped (Ctrl-Z) resigns first, for a stopped agent helps nobody. One
+that is stopped otherwise (SIGSTOP, a debugger, a driver that hangs) gives no sign of life in the lock file:
+after STALE another puts a lock file of its own in its place, and whoever finds that his is not the one at its
+path any more holds nothing. What a tick had in hand when it was stopped it may still write when it goes on.
 
 Who has changed what a slice was promised rings the bell, a FIFO beside the lock: the holder ticks at once. It
 alone listens; a bell that nobody hears is no error, for whoever holds the lock next looks anyway.
@@ -15,12 +18,15 @@ import os
 import select
 import stat
 import threading
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from weir.errors import HostError
 
 TICK = 0.1  # seconds
+STALE = 2.0  # … without a sign of life, and another takes over
 
 
 def open_lock(path: Path) -> int:
@@ -52,6 +58,14 @@ def ring(bell: int) -> None:
         os.write(bell, b"!")
 
 
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class Worker(Protocol):
     """What the agent does at each tick."""
 
@@ -65,13 +79,31 @@ class Worker(Protocol):
         """The bell rang: the next tick is to look at everything."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """The last sign of life of an agent: its process, and how many seconds ago it was."""
+
+    pid: int
+    age: float
+
+
+def sign_of(lock: int) -> Sign | None:
+    """What the lock file behind a descriptor says; None where nobody wrote into it."""
+    try:
+        pid, at = os.pread(lock, 64, 0).split()
+        return Sign(int(pid), (time.monotonic_ns() - int(at)) / 1e9)
+    except (OSError, ValueError):
+        return None
+
+
 class Office:
     """Runs a worker in a thread whenever this process holds the lock. A context manager."""
 
     def __init__(self, box: Path, worker: Worker, period: float = TICK) -> None:
         self._worker = worker
         self._period = period
-        self._lock = open_lock(box / "agent.lock")
+        self._path = box / "agent.lock"
+        self._lock = open_lock(self._path)
         self._bell = open_bell(box)
         self._ending = threading.Event()
         self._away = threading.Event()
@@ -108,7 +140,7 @@ class Office:
         while not self._rest(delay):
             delay = self._period
             with self._turn:
-                if not self._away.is_set() and self._elected():
+                if not self._away.is_set():
                     delay = min(self._tick(), self._period)
 
     def _rest(self, delay: float) -> bool:
@@ -122,18 +154,46 @@ class Office:
         return self._ending.is_set()
 
     def _elected(self) -> bool:
+        if not self._in_place():
+            self.held = False
+            os.close(self._lock)
+            self._lock = open_lock(self._path)
         if not self.held:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not (_locked(self._lock) or self._deposed()) or not self._in_place():
                 return False
             self.held = True
             self._worker.begin()
+        self._sign(self._lock)
         return True
+
+    def _in_place(self) -> bool:
+        """Whether our lock file is the one that everybody else would open."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._lock), self._path.lstat())
+        return False
+
+    def _deposed(self) -> bool:
+        """Whether the holder gives no sign of life, and our own lock file has taken the place of his."""
+        last = sign_of(self._lock)
+        if last is None or last.age < STALE:
+            return False
+        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}.{threading.get_native_id()}")
+        lock = open_lock(fresh)
+        self._sign(lock)
+        if not _locked(lock):
+            os.close(lock)
+            return False
+        fresh.rename(self._path)
+        os.close(self._lock)
+        self._lock = lock
+        return True
+
+    def _sign(self, lock: int) -> None:
+        os.pwrite(lock, f"{os.getpid():10} {time.monotonic_ns():20}\n".encode(), 0)
 
     def _tick(self) -> float:
         try:
-            delay = self._worker.tick()
+            delay = self._worker.tick() if self._elected() else self._period
             self.problem = ""
             return delay
         except Exception as error:  # the driver may fail, a slice may vanish: neither may end the agent

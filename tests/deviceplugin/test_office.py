@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deviceplugin.office import Office, open_bell, ring
+from deviceplugin.office import STALE, Office, open_bell, ring, sign_of
 from weir.errors import HostError
 
 PERIOD = 0.01
@@ -96,6 +96,40 @@ def test_a_killed_holder_is_succeeded(tmp_path):
         os.kill(holder.pid, signal.SIGKILL)
         assert work.soon()
     holder.communicate()
+
+
+def test_a_stopped_holder_is_succeeded_and_holds_nothing_when_it_goes_on(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout.readline() == b"ticked\n"
+    os.kill(holder.pid, signal.SIGSTOP)
+    work = Work()
+    with Office(tmp_path, work, PERIOD):
+        assert work.soon()
+        with (tmp_path / "agent.lock").open() as lock:
+            sign = sign_of(lock.fileno())
+        assert (sign.pid, sign.age < STALE) == (os.getpid(), True)
+        os.set_blocking(holder.stdout.fileno(), False)
+        holder.stdout.read()
+        os.kill(holder.pid, signal.SIGCONT)
+        for _ in range(50):
+            assert work.soon()
+        assert (holder.stdout.read() or b"").count(b"ticked") <= 1  # what it had in hand
+    os.set_blocking(holder.stdout.fileno(), True)
+    assert holder.stdout.readline() == b"ticked\n"
+    holder.communicate()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_holder_whose_lock_file_was_removed_makes_another(tmp_path):
+    work = Work()
+    with Office(tmp_path, work, PERIOD):
+        assert work.soon()
+        (tmp_path / "agent.lock").unlink()
+        assert work.soon()
+        assert work.soon()
+        assert (tmp_path / "agent.lock").exists()
 
 
 def test_a_tick_that_fails_is_told_and_tried_again(tmp_path):

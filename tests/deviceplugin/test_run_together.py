@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -100,6 +101,20 @@ def test_the_agent_is_succeeded(box, ends):
         first.communicate(timeout=30)
     assert box.eventually(lambda: has_agent(box))
     assert box.eventually(lambda: set(box.slices()) == {"second"})
+
+
+def test_a_stopped_agent_is_succeeded_by_whoever_wants_a_limit_changed(box):
+    """The only supervisor, stopped behind its back: its program runs on, and is held as before."""
+    first = begin(box, "--name", "first", "--cores", "40")
+    assert box.eventually(lambda: has_agent(box))
+    os.kill(first.pid, signal.SIGSTOP)
+    command = [*WEIR, "set", "first", "--cores", "20", "--simulate", "h200", "--root", str(box.root)]
+    changed = subprocess.run(command, env=box.environment, capture_output=True, text=True, check=False)
+    os.kill(first.pid, signal.SIGCONT)
+    assert (changed.returncode, changed.stderr) == (0, "")
+    assert box.slices()["first"].control.devices[0].core_limit == 2000
+    assert box.eventually(lambda: has_agent(box))
+    first.communicate("", timeout=30)
 
 
 def test_a_busy_pair_shares_the_card_as_asked(box):
