@@ -41,7 +41,7 @@ def examine(simulate: str | None, box: Path, driver: Callable[[str | None], Nvml
         found.append(
             Finding("driver", FAIL, f"{type(error).__name__}: {error}", "look at dmesg for the driver")
         )
-    return [*found, findings.mps_daemon(os.environ), *findings.slices(box)]
+    return [*found, findings.mps_daemon(os.environ), *findings.agent(box), *findings.slices(box)]
 
 
 def enforced(found: Sequence[Finding]) -> list[str]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deviceplugin import dmem, mps, reconcile
+from deviceplugin.office import asleep
 from limiter import layout, library_path
 from limiter.belonging import Origin, read_origin, tell
 from limiter.pages import StatsPage
@@ -179,6 +180,18 @@ def _region(one: dmem.Region) -> str:
     if one.limit is None:
         return f"{one.name} (no limit here)"
     return f"{one.name} ({format_bytes(one.used)} of {format_bytes(one.limit)} used here)"
+
+
+def agent(box: Path) -> Iterator[Finding]:
+    """An agent that was stopped, and that nobody has succeeded."""
+    if held := asleep(box):
+        yield Finding(
+            "agent",
+            NOTE,
+            f"process {held.pid} has not looked at the slices for {held.age:.0f} s; until it does, quotas "
+            "alone hold, and no change of limits is obeyed",
+            f"kill -CONT {held.pid}; the next weir run or weir set here takes over as well",
+        )
 
 
 def slices(box: Path) -> Iterator[Finding]:

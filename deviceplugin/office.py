@@ -96,6 +96,22 @@ def sign_of(lock: int) -> Sign | None:
         return None
 
 
+def asleep(box: Path) -> Sign | None:
+    """The agent that holds the office and gives no sign of life; None where there is none such."""
+    try:
+        lock = os.open(box / "agent.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        last = sign_of(lock)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None  # nobody holds it
+        return last if last and last.age >= STALE else None
+    finally:
+        os.close(lock)
+
+
 class Office:
     """Runs a worker in a thread whenever this process holds the lock. A context manager."""
 

@@ -104,15 +104,21 @@ def test_the_agent_is_succeeded(box, ends):
 
 
 def test_a_stopped_agent_is_succeeded_by_whoever_wants_a_limit_changed(box):
-    """The only supervisor, stopped behind its back: its program runs on, and is held as before."""
+    """The only supervisor, stopped behind its back. On a busy machine one command may give up too early."""
     first = begin(box, "--name", "first", "--cores", "40")
     assert box.eventually(lambda: has_agent(box))
     os.kill(first.pid, signal.SIGSTOP)
-    command = [*WEIR, "set", "first", "--cores", "20", "--simulate", "h200", "--root", str(box.root)]
-    changed = subprocess.run(command, env=box.environment, capture_output=True, text=True, check=False)
-    os.kill(first.pid, signal.SIGCONT)
-    assert (changed.returncode, changed.stderr) == (0, "")
+    here = ["--simulate", "h200", "--root", str(box.root)]
+
+    def weir(*arguments):
+        return subprocess.run(
+            [*WEIR, *arguments, *here], env=box.environment, capture_output=True, text=True, check=False
+        )
+
+    assert box.eventually(lambda: f"agent: process {first.pid} has not looked" in weir("doctor").stdout)
+    assert box.eventually(lambda: weir("set", "first", "--cores", "20").returncode == 0)
     assert box.slices()["first"].control.devices[0].core_limit == 2000
+    os.kill(first.pid, signal.SIGCONT)
     assert box.eventually(lambda: has_agent(box))
     first.communicate("", timeout=30)
 
