@@ -28,11 +28,12 @@ Span = tuple[float, float]
 
 @contextmanager
 def stopped(programs: Sequence[Program]) -> Iterator[None]:
-    """All processes of these slices do nothing meanwhile."""
-    pids = [pid for program in programs for pid in program.pids()]
+    """All processes of these slices do nothing meanwhile. Their supervisors stop with them, as for Ctrl-Z."""
+    pids = [pid for program in programs for pid in (*program.pids(), program.supervisor)]
     try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        for program in programs:
+            for pid in program.pids():
+                os.kill(pid, signal.SIGSTOP)
         yield
     finally:
         for pid in pids:

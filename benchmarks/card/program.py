@@ -90,6 +90,11 @@ class Program:
         """The limiter's counters of this slice."""
         return slices_root(self._bench.box) / self.name / "rw/stats"
 
+    @property
+    def supervisor(self) -> int:
+        """The process that was started."""
+        return self._process.pid
+
     def pids(self) -> list[int]:
         """The processes of its slice that use the card."""
         return [one.pid for one in read_stats(self.stats).processes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -220,6 +221,16 @@ def test_the_pace_kept_beside_a_neighbour_is_against_the_times_alone_around_it()
     assert company.kept_percent(curve, [((0, 1), (20, 21), (2, 3))]) is None
 
 
+def running_in(directory: Path) -> list[str]:
+    """The processes whose slices are there."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"WEIR_SLICE_DIR={directory}".encode() in environment.read_bytes():
+                found.append(environment.parent.name)
+    return found
+
+
 def test_who_cannot_fill_his_share_is_measured_with_his_neighbour_stopped(tmp_path: Path) -> None:
     light = "replace(loads.BY_NAME['wait'], fills=False, arguments=('--kernel-us', '2', '--idle-ms', '1'))"
     mix = "pairs.MIXES = (pairs.Mix(('wait', 'wait'), ((60, 30),)),)"
@@ -230,6 +241,7 @@ def test_who_cannot_fill_his_share_is_measured_with_his_neighbour_stopped(tmp_pa
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
     assert all(50 < kept < 200 for kept in found["kept"])  # it sleeps most of the time
+    assert running_in(tmp_path) == []
     page = (tmp_path / "rows/benchmarks.md").read_text()
     assert " + ".join(f"{kept:.1f}" for kept in found["kept"]) in page
 
