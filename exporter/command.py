@@ -41,6 +41,13 @@ def parse_listen(text: str) -> tuple[str | None, int]:
     return match["host"].strip("[]") or None, int(match["port"])
 
 
+def address_of(host: str | None, port: int) -> str:
+    """Where the metrics are, for a person."""
+    if host is None:
+        return f"http://localhost:{port}/metrics, and on every other address of this host"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+
+
 def _why(error: Exception) -> str:
     """The system's own words: asyncio's say the address twice."""
     number = getattr(error, "errno", None) or 0
@@ -87,7 +94,7 @@ async def serve(collection: Collection, host: str | None, port: int) -> None:
             ) from error
         collection.start()
         bound = runner.addresses[0][1]
-        click.echo(f"weir exporter: metrics on http://{host or 'localhost'}:{bound}/metrics")
+        click.echo(f"weir exporter: metrics on {address_of(host, bound)}")
         await stop.wait()
     finally:
         collection.stop()
@@ -95,7 +102,12 @@ async def serve(collection: Collection, host: str | None, port: int) -> None:
 
 
 @click.command()
-@click.option("--listen", default=":9840", show_default=True, help="Address; port 0 takes any free one.")
+@click.option(
+    "--listen",
+    default=":9840",
+    show_default=True,
+    help="HOST:PORT; every address of this host where none is given; port 0 takes any free one.",
+)
 @box_options
 @click.option(
     "--period",

@@ -50,7 +50,7 @@ PLANNED: dict[str, tuple[str, ...]] = {
         "`weir_deviceplugin_devices`",
         "`weir_podresources_errors_total`, `weir_podresources_last_success_timestamp_seconds`",
     ),
-    "the complete limiter": ("`weir_priority`, `weir_blocked`",),
+    "the complete limiter": ("`weir_blocked`",),
     "the scheduler": (
         "`weir_scheduler_memory_allocated_bytes`, `weir_scheduler_sm_allocated_ratio`",
         "`weir_scheduler_decisions_total`, `weir_scheduler_decision_failures_total`, "

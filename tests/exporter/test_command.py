@@ -12,7 +12,7 @@ from http.client import HTTPConnection
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.command import parse_listen
+from exporter.command import address_of, parse_listen
 from weir.errors import UsageError
 
 WEIR = [sys.executable, "-m", "weir"]
@@ -79,6 +79,18 @@ def test_a_port_in_use_is_refused_in_one_line():
         said = refusal("--listen", f"127.0.0.1:{port}")
     assert said.splitlines() == [said]
     assert said.startswith(f"weir: --listen: 127.0.0.1:{port}: Address already in use")
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        (None, "http://localhost:9840/metrics, and on every other address of this host"),
+        ("127.0.0.1", "http://127.0.0.1:9840/metrics"),
+        ("::1", "http://[::1]:9840/metrics"),
+    ],
+)
+def test_where_the_metrics_are_is_told_as_it_is_given_to_a_browser(host, said):
+    assert address_of(host, 9840) == said
 
 
 @pytest.mark.parametrize(
