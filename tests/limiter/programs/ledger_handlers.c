@@ -62,21 +62,11 @@ static void handle(void)
     depth--;
 }
 
-static void check_sequences(void)
-{
-    static uint64_t last[WEIR_INTENTS];
-    for (uint32_t i = 0; i < WEIR_INTENTS; i++) {
-        uint64_t now = atomic_load(&weir_slot_header(slice, slot)->intents[i].sequence);
-        REQUIRE(now >= last[i]);
-        last[i] = now;
-    }
-}
-
 void ledger_step(void);
 
 void ledger_step(void)
 {
-    check_sequences();
+    check_sequences(slice, slot);
     if (leave_at_once) {
         leave_at_once = false;
         siglongjmp(places[0], 1);
@@ -93,8 +83,7 @@ void ledger_step(void)
 
 static void expect_even(void)
 {
-    for (uint32_t i = 0; i < WEIR_INTENTS; i++)
-        REQUIRE(atomic_load(&weir_slot_header(slice, slot)->intents[i].sequence) % 2 == 0);
+    REQUIRE(under_way(slice, slot) == 0);
     uint64_t used = weir_ledger_used(slice, 0);
     REQUIRE(used == slots_total(slice, 0) && least <= used && used <= most);
     weir_ledger_give(slice, slot, 0, WEIR_KIND_BUFFER, used);

@@ -68,14 +68,6 @@ __attribute__((noinline)) static void attempt(void)
     outer_ended = depth[0] == 0;
 }
 
-static uint64_t under_way(const struct weir_slice *slice)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < WEIR_INTENTS; i++)
-        count += atomic_load(&weir_slot_header(slice, (uint32_t)weir_slot(slice))->intents[i].sequence) & 1;
-    return count;
-}
-
 static bool can_be(int64_t change, int64_t outer, int64_t inner)
 {
     for (int left = 0; left < 4; left++) {
@@ -104,7 +96,7 @@ static bool try_at(long step, long inner_step)
     int64_t change = (int64_t)weir_ledger_used(slice, 0) - before;
     REQUIRE(can_be(change, moved[outer_kind], inner_kind < 0 ? 0 : moved[inner_kind]));
     REQUIRE(slots_total(slice, 0) == weir_ledger_used(slice, 0));
-    REQUIRE(under_way(slice) == 0);
+    REQUIRE(under_way(slice, (uint32_t)weir_slot(slice)) == 0);
     if (change > 0)
         weir_ledger_give(slice, (uint32_t)weir_slot(slice), 0, WEIR_KIND_BUFFER, (uint64_t)change);
     else if (change < 0)

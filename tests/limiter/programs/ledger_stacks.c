@@ -27,16 +27,6 @@ static long steps_left, inner_steps_left; /* until the signal comes; until its h
 static bool in_handler;
 static long handlers;
 
-static void check_sequences(void)
-{
-    static uint64_t last[WEIR_INTENTS];
-    for (uint32_t i = 0; i < WEIR_INTENTS; i++) {
-        uint64_t now = atomic_load(&weir_slot_header(slice, slot)->intents[i].sequence);
-        REQUIRE(now >= last[i]);
-        last[i] = now;
-    }
-}
-
 static void take(void)
 {
     REQUIRE(weir_ledger_take(slice, slot, 0, WEIR_KIND_BUFFER, MIB, WEIR_NO_LIMIT));
@@ -55,7 +45,7 @@ void ledger_step(void);
 
 void ledger_step(void)
 {
-    check_sequences();
+    check_sequences(slice, slot);
     if (in_handler) {
         if (inner_steps_left > 0 && --inner_steps_left == 0)
             siglongjmp(program, 1);
@@ -66,8 +56,7 @@ void ledger_step(void)
 
 static void expect_even(void)
 {
-    for (uint32_t i = 0; i < WEIR_INTENTS; i++)
-        REQUIRE(atomic_load(&weir_slot_header(slice, slot)->intents[i].sequence) % 2 == 0);
+    REQUIRE(under_way(slice, slot) == 0);
     uint64_t used = weir_ledger_used(slice, 0);
     REQUIRE(used == slots_total(slice, 0) && used > 0 && used <= 3 * MIB);
     weir_ledger_give(slice, slot, 0, WEIR_KIND_BUFFER, used);

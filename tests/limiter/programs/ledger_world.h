@@ -34,4 +34,24 @@ static inline uint64_t slots_total(const struct weir_slice *slice, uint32_t devi
     return total;
 }
 
+/* No sequence of an intent has gone back since the last call; for one slot in a program. */
+static inline void check_sequences(const struct weir_slice *slice, uint32_t slot)
+{
+    static uint64_t last[WEIR_INTENTS];
+    for (uint32_t i = 0; i < WEIR_INTENTS; i++) {
+        uint64_t now = atomic_load(&weir_slot_header(slice, slot)->intents[i].sequence);
+        REQUIRE(now >= last[i]);
+        last[i] = now;
+    }
+}
+
+/* How many of its intents stand for an operation that has not ended. */
+static inline uint32_t under_way(const struct weir_slice *slice, uint32_t slot)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < WEIR_INTENTS; i++)
+        count += atomic_load(&weir_slot_header(slice, slot)->intents[i].sequence) & 1;
+    return count;
+}
+
 #endif
