@@ -62,6 +62,14 @@ def blocked_signals(pid: int, name: str) -> list[int]:
     return [int(one["SigBlk"], 16) & ((1 << 31) - 1) for one in values if one["Name"] == name]
 
 
+def close_slot(slice_: Slice, frame: int, wait: int) -> int:
+    """Give it a quarter of a frame that begins after so many nanoseconds; the moment when it does."""
+    opening = time.monotonic_ns() + wait
+    slot = {"slot_frame": frame, "slot_offset": opening % frame, "slot_length": frame // 4}
+    slice_.update(slot_deadline=opening + frame, **slot)
+    return opening
+
+
 class TestShares:
     def test_a_slice_gets_its_limit_and_the_stats_page_says_the_same(
         self, machine: Machine, make_slice: MakeSlice, card: bytes
@@ -130,9 +138,8 @@ class TestGates:
         program = machine.start(slice_, then, name="gated")
         assert program.stdout
         assert program.stdout.readline() == "ready\n"
-        frame, opening = 20_000 * MS, time.monotonic_ns() + 3_000 * MS
-        slot = {"slot_frame": frame, "slot_offset": opening % frame, "slot_length": frame // 4}
-        slice_.update(slot_deadline=opening + frame, **slot)
+        frame = 20_000 * MS
+        opening = close_slot(slice_, frame, 3_000 * MS)
         output, errors = program.communicate("x", timeout=30)
         over = time.monotonic_ns()
         assert program.returncode == 0, errors
@@ -152,9 +159,7 @@ class TestGates:
         assert program.stdout
         assert program.stdin
         assert program.stdout.readline() == "ready\n"
-        frame, opening = 60_000 * MS, time.monotonic_ns() + 30_000 * MS
-        slot = {"slot_frame": frame, "slot_offset": opening % frame, "slot_length": frame // 4}
-        slice_.update(slot_deadline=opening + frame, **slot)
+        close_slot(slice_, 60_000 * MS, 30_000 * MS)
         program.stdin.write("x")
         program.stdin.flush()
         eventually(lambda: blocked_signals(program.pid, "weir-gates") == [BLOCKABLE])
