@@ -16,11 +16,11 @@ import torch
 STEP = 64 << 20
 
 
-def fill() -> tuple[list[torch.Tensor], bool]:
-    """Tensors of 64 MiB until the card refuses; whether it refused with PyTorch's own out-of-memory error."""
+def fill(limit: int = 1 << 40) -> tuple[list[torch.Tensor], bool]:
+    """Tensors of 64 MiB up to a limit in bytes; whether it ended with PyTorch's out-of-memory error."""
     held: list[torch.Tensor] = []
     try:
-        while len(held) * STEP < 1 << 40:
+        while len(held) * STEP < limit:
             held.append(torch.empty(STEP, dtype=torch.uint8, device="cuda"))
     except torch.cuda.OutOfMemoryError:
         return held, True

@@ -22,8 +22,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch_memory import STEP, fill
 
-STEP = 64 << 20
 LAYERS, WIDTH, TOKENS = 8, 4096, 8192
 PATIENCE = 20.0  # seconds until the memory of an ended neighbour must be free
 HOLD = """
@@ -51,17 +51,6 @@ def answer(ask: Callable[[], int]) -> dict[str, Any]:
         return {"bytes": ask(), "error": None}
     except ValueError as error:
         return {"bytes": None, "error": str(error)}
-
-
-def fill(limit: int) -> tuple[list[torch.Tensor], bool]:
-    """Tensors of 64 MiB up to a limit in bytes; whether it ended with PyTorch's out-of-memory error."""
-    held: list[torch.Tensor] = []
-    try:
-        while len(held) * STEP < limit:
-            held.append(torch.empty(STEP, dtype=torch.uint8, device="cuda"))
-    except torch.cuda.OutOfMemoryError:
-        return held, True
-    return held, False
 
 
 def until_free(measure: Callable[[], Any], wanted: int, patience: float = PATIENCE) -> Any:
@@ -114,7 +103,7 @@ def cache_and_beyond(worker: Any) -> dict[str, Any]:
     """Allocate the KV cache that vLLM's worker finds room for, by layers; then more, until refused."""
     size = worker.determine_available_memory()
     cache = [torch.zeros(size // LAYERS, dtype=torch.int8, device=worker.device) for _ in range(LAYERS)]
-    more, refused = fill(1 << 40)
+    more, refused = fill()
     line = {"weights": worker.model_runner.model_memory_usage, "kv_cache": size}
     line |= {"kv_cache_allocated": sum(one.nbytes for one in cache)}
     line |= {"beyond": {"allocated": len(more) * STEP, "refused": refused}}

@@ -53,9 +53,10 @@ def card() -> Card:
 @pytest.fixture
 def program(card: Card, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setitem(sys.modules, "torch", card)
-    monkeypatch.delitem(sys.modules, "benchmarks.vllm_memory", raising=False)
-    yield importlib.import_module("benchmarks.vllm_memory")
-    sys.modules.pop("benchmarks.vllm_memory", None)
+    monkeypatch.syspath_prepend(frameworks.HERE)
+    yield importlib.import_module("vllm_memory")
+    for name in ("vllm_memory", "torch_memory"):
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize(("limit", "tensors", "refused"), [(3 * STEP, 3, False), (1 << 40, 10, True)])
