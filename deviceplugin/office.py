@@ -58,9 +58,9 @@ def ring(bell: int) -> None:
         os.write(bell, b"!")
 
 
-def _locked(lock: int) -> bool:
+def _locked(lock: int, how: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -104,10 +104,8 @@ def asleep(box: Path) -> Sign | None:
         return None
     try:
         last = sign_of(lock)
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None  # nobody holds it
-        return last if last and last.age >= STALE else None
+        held = not _locked(lock, fcntl.LOCK_SH)
+        return last if held and last and last.age >= STALE else None
     finally:
         os.close(lock)
 
@@ -172,8 +170,7 @@ class Office:
     def _elected(self) -> bool:
         if not self._in_place():
             self.held = False
-            os.close(self._lock)
-            self._lock = open_lock(self._path)
+            self._take_up(open_lock(self._path))
         if not self.held:
             if not (_locked(self._lock) or self._deposed()) or not self._in_place():
                 return False
@@ -194,15 +191,20 @@ class Office:
         if last is None or last.age < STALE:
             return False
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}.{threading.get_native_id()}")
-        lock = open_lock(fresh)
-        self._sign(lock)
-        if not _locked(lock):
-            os.close(lock)
-            return False
-        fresh.rename(self._path)
+        with contextlib.ExitStack() as opened:
+            lock = open_lock(fresh)
+            opened.callback(os.close, lock)
+            self._sign(lock)
+            if not _locked(lock):
+                return False
+            fresh.rename(self._path)
+            opened.pop_all()
+        self._take_up(lock)
+        return True
+
+    def _take_up(self, lock: int) -> None:
         os.close(self._lock)
         self._lock = lock
-        return True
 
     def _sign(self, lock: int) -> None:
         os.pwrite(lock, f"{os.getpid():10} {time.monotonic_ns():20}\n".encode(), 0)

@@ -1,10 +1,13 @@
 """One agent at a time, and a successor whenever it ends."""
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,22 @@ class Work:
     def never(self):
         self.ticked.clear()
         return not self.ticked.wait(PERIOD * 20)
+
+
+def eventually(true):
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(PERIOD)
+
+
+def open_files(directory):
+    """Those of this process that lie in a directory, by name."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(descriptor.readlink())
+    return sorted(path.name for path in found if path.parent == directory)
 
 
 def test_one_works_and_the_next_takes_over_when_it_ends(tmp_path):
@@ -130,6 +149,39 @@ def test_a_holder_whose_lock_file_was_removed_makes_another(tmp_path):
         assert work.soon()
         assert work.soon()
         assert (tmp_path / "agent.lock").exists()
+
+
+def test_a_link_in_the_lock_files_place_is_told_and_the_office_held_again_without_it(tmp_path):
+    path, link = tmp_path / "agent.lock", tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    work = Work()
+    with Office(tmp_path, work, PERIOD) as office:
+        assert work.soon()
+        link.replace(path)
+        eventually(lambda: "agent.lock" in office.problem)
+        assert work.never()
+        assert "agent.lock" in office.problem
+        path.unlink()
+        assert work.soon()
+        assert open_files(tmp_path) == ["agent.bell", "agent.lock"]
+    assert office.problem == ""
+
+
+def test_a_takeover_that_fails_is_told_and_leaves_no_file_open(tmp_path, monkeypatch):
+    def fail(*_):
+        tries.append(1)
+        raise OSError("read-only")
+
+    tries = []
+    monkeypatch.setattr(Path, "rename", fail)
+    (tmp_path / "agent.lock").write_text(f"{os.getpid()} 0\n")
+    stopped = os.open(tmp_path / "agent.lock", os.O_RDONLY)
+    fcntl.flock(stopped, fcntl.LOCK_EX)
+    with Office(tmp_path, Work(), PERIOD) as office:
+        eventually(lambda: len(tries) > 3)
+        assert office.problem == "OSError: read-only"
+    assert open_files(tmp_path) == ["agent.lock"]
+    os.close(stopped)
 
 
 def test_a_tick_that_fails_is_told_and_tried_again(tmp_path):
