@@ -45,7 +45,12 @@ def address_of(host: str | None, port: int) -> str:
     """Where the metrics are, for a person."""
     if host is None:
         return f"http://localhost:{port}/metrics, and on every other address of this host"
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+    return f"http://{_named(host)}:{port}/metrics"
+
+
+def _named(host: str) -> str:
+    """As it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _why(error: Exception) -> str:
@@ -89,8 +94,9 @@ async def serve(collection: Collection, host: str | None, port: int) -> None:
         try:
             await web.TCPSite(runner, host, port).start()
         except (OSError, UnicodeError) as error:
+            address = f"{_named(host or '')}:{port}"
             raise HostError(
-                f"--listen: {host or ''}:{port}: {_why(error)}; give a free port of an address of this host"
+                f"--listen: {address}: {_why(error)}; give a free port of an address of this host"
             ) from error
         collection.start()
         bound = runner.addresses[0][1]

@@ -81,6 +81,12 @@ def test_a_port_in_use_is_refused_in_one_line():
     assert said.startswith(f"weir: --listen: 127.0.0.1:{port}: Address already in use")
 
 
+def test_an_ipv6_address_that_cannot_be_had_is_told_as_it_was_given():
+    said = refusal("--listen", "[2001:db8::1]:9840")  # kept for documentation: no host has it
+    assert said.splitlines() == [said]
+    assert said.startswith("weir: --listen: [2001:db8::1]:9840: ")
+
+
 @pytest.mark.parametrize(
     ("host", "said"),
     [
