@@ -14,30 +14,29 @@ import signal
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from benchmarks.card import curves
+from benchmarks.card.phases import Span
 from benchmarks.card.program import Program
 
 ROUNDS = 3
 SETTLE, COUNTED = 1.0, 1.5  # seconds
 LASTING = 2 * (SETTLE + COUNTED)  # of a program in a round
 
-Span = tuple[float, float]
-
 
 @contextmanager
 def stopped(programs: Sequence[Program]) -> Iterator[None]:
     """All processes of these slices do nothing meanwhile. Their supervisors stop with them, as for Ctrl-Z."""
-    pids = [pid for program in programs for pid in (*program.pids(), program.supervisor)]
+    pids = [pid for program in programs for pid in program.pids()]
     try:
-        for program in programs:
-            for pid in program.pids():
-                os.kill(pid, signal.SIGSTOP)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
         yield
     finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        for pid in (*pids, *(program.supervisor for program in programs)):
+            with suppress(ProcessLookupError):  # one that ended meanwhile keeps no other stopped
+                os.kill(pid, signal.SIGCONT)
 
 
 def counted() -> Span:
