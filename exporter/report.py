@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from exporter.snapshot import GpuState, Health, SliceState, Snapshot
+from exporter.snapshot import GpuState, Health, Leased, SliceState, Snapshot
 
 
 def report(snapshot: Snapshot, age: float) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def _slice(state: SliceState) -> dict[str, Any]:
         "slice": claims.index,
         "limit": {"memory_bytes": claims.memory_limit, "sm_ratio": claims.core_limit},
         "requested": {"memory_bytes": claims.memory_requested, "sm_ratio": claims.core_requested},
+        "lease": None if container.lease is None else _lease(container.lease),
         "claims": {
             "memory_used_bytes": claims.memory_used,
             "memory_peak_bytes": claims.memory_peak,
@@ -61,6 +62,10 @@ def _slice(state: SliceState) -> dict[str, Any]:
             "overrun_byte_seconds": state.overrun_byte_seconds,
         },
     }
+
+
+def _lease(lease: Leased) -> dict[str, Any]:
+    return {"ends": lease.ends, "memory_bytes": lease.memory, "sm_ratio": lease.cores}
 
 
 def _gpu(state: GpuState, snapshot: Snapshot) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.snapshot import REGION_STATES, Claims, Container, Counters, SlicesReading
+from exporter.snapshot import REGION_STATES, Claims, Container, Counters, Leased, SlicesReading
 from limiter import layout
-from limiter.identity import Identity
+from limiter.identity import Identity, Lease
 from limiter.pages import ControlDevice, ControlPage, DeviceStats, StatsPage
 from limiter.slices import Observation, observe
 from weir.mps import daemon_lives
@@ -87,6 +87,7 @@ def _container(one: Observation, now: Now) -> Container | None:
         backend=identity.backend,
         daemon_lives=_daemon_lives(identity),
         slices=_slices(identity, control, stats, now),
+        lease=_leased(identity.lease, now),
         priority=identity.priority,
         path=str(one.path),
         supervisor=one.supervisor,
@@ -99,6 +100,11 @@ def _container(one: Observation, now: Now) -> Container | None:
         hook_errors=_hook_errors(stats),
         unaccounted_calls={api.name.lower(): stats.uncovered_calls[api] for api in layout.Api},
     )
+
+
+def _leased(lease: Lease, now: Now) -> Leased | None:
+    left = lease.deadline - now.monotonic
+    return Leased(now.wall + left * _NS, lease.memory_bytes, _ratio(lease.cores_bp)) if left > 0 else None
 
 
 def _daemon_lives(identity: Identity) -> bool | None:

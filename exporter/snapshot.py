@@ -58,6 +58,15 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """Limits of each of a container's slices, in force where they are the smaller ones. None: not lowered."""
+
+    ends: float  # Unix time
+    memory: int | None = None
+    cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """One slice directory. `generation` is minted at each start: fresh counters come with it."""
 
@@ -77,6 +86,7 @@ class Container:
     forgeries: int = 0  # times the agent put back what others wrote into the control page
     priority: int = 1
     backend: str = "weir"  # who holds its share of the card
+    lease: Leased | None = None  # None: none, or one that has ended
     daemon_lives: bool | None = None  # the MPS daemon it was started with; None: none, or nobody can tell
     path: str = ""  # of its directory
     supervisor: int = 0  # process ID; 0: none lives

@@ -29,7 +29,7 @@ _PLAIN_WIDTH = 120  # of a pipe or a file, where there is no width to ask for
 _FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough to wait for
 
 
-@click.command()
+@click.command(short_help="Show slices and cards: asked, given, memory, refusals.")
 @click.option("--json", "as_json", is_flag=True, help="One snapshot as JSON.")
 @click.option("--once", is_flag=True, help="The table once, also on a terminal.")
 @box_options
@@ -41,7 +41,12 @@ _FIRST_SECONDS = 1.0  # long enough for a share to mean something, short enough 
     help="Seconds between readings.",
 )
 def top(as_json: bool, once: bool, simulate: str | None, root: Path | None, interval: float) -> None:
-    """Show slices and cards: asked, given, memory, refusals."""
+    """Show slices and cards: asked, given, memory, refusals.
+
+    ASKED and GIVEN are shares of the card's time. HELD BACK is the part of the time in which launches waited
+    for their turn: 100 % of a program that always wants more than its share. LIMIT is the one in force,
+    REFUSED counts allocations, PROCS processes. What a lease lowers stands below.
+    """
     slices, nvml = open_sources(simulate, root)
     collection = Collection(slices, nvml, Renderer(__version__), Settings(period=interval))
     console = Console(highlight=False)

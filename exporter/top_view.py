@@ -6,29 +6,35 @@ Pure: a snapshot in, something rich can print out. What nobody can say is shown 
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from exporter.snapshot import GpuState, SliceState, Snapshot
+from exporter.snapshot import Container, GpuState, Leased, SliceState, Snapshot
 from weir.units import format_bytes
 
 _BAR_CELLS = 20
-_WIDTH_WITH_BARS = 100
+_BAR = ""  # its column's title
+_FIRST_TO_GO = (_BAR, "HELD BACK", "PROCS", "REFUSED", "LIMIT", "MEMORY", "GIVEN")
+_NAME_CELLS = 16  # a longer name is cut before anything else is
+_STEADY_CELLS = {"MEMORY": 9, "LIMIT": 9}  # `139.8 GiB`: no column comes and goes with an amount
+_GAP = 2
 _DASH = "-"
 
 
 def view(snapshot: Snapshot, simulate: str | None, width: int) -> RenderableType:
-    """The whole screen, `width` cells wide: bars are the first thing to go where it is narrow."""
-    bars = width >= _WIDTH_WITH_BARS
+    """The whole screen, `width` cells wide: where it is narrow bars go first, then other columns."""
     parts: list[RenderableType] = []
     shown: set[str] = set()
     for gpu in snapshot.gpus.gpus:
         shown.add(gpu.gpu.uuid)
         here = snapshot.slices_on(gpu.gpu.uuid)
-        parts += [_card(gpu, simulate), *([_table(here, bars)] if here else _empty(snapshot)), ""]
+        parts += [_card(gpu, simulate), *(_slices(here, snapshot, width) or _empty(snapshot)), ""]
     if lost := [state for state in snapshot.slices if state.claims.gpu_uuid not in shown]:
-        parts += [Text("On cards that do not answer", style="bold yellow"), _table(lost, bars), ""]
+        parts += [
+            Text("On cards that do not answer", style="bold yellow"),
+            *_slices(lost, snapshot, width),
+            "",
+        ]
     parts += [Text(f"{one.collector}: {one.error}", style="yellow") for one in snapshot.health if one.error]
     if not snapshot.slices and all(one.success for one in snapshot.health if one.collector == "slices"):
         machine = f"--simulate {simulate} " if simulate else ""
@@ -40,6 +46,30 @@ def view(snapshot: Snapshot, simulate: str | None, width: int) -> RenderableType
 def _empty(snapshot: Snapshot) -> list[RenderableType]:
     """Under a card without slices, where others have some: without any, the last line says so once."""
     return [Text("no slices", style="dim")] if snapshot.slices else []
+
+
+def _slices(states: list[SliceState], snapshot: Snapshot, width: int) -> list[RenderableType]:
+    """The slices of a card, if any: the table, and a line for each lease that holds one of them lower."""
+    if not states:
+        return []
+    ordered = sorted(states, key=lambda one: (*one.container.key, one.claims.index))
+    leases = [
+        Text(f"{_name(one.container)}: leased {_terms(lease, snapshot.time)}", style="yellow")
+        for one in ordered
+        if (lease := one.container.lease)
+    ]
+    return [_table(ordered, width), *leases]
+
+
+def _name(container: Container) -> str:
+    return "/".join(part for part in container.key if part)
+
+
+def _terms(lease: Leased, now: float) -> str:
+    """What a lease leaves, and for how long: `10 %, 2 GiB for 299 s more`."""
+    cores = [] if lease.cores is None else [_percent(lease.cores)]
+    memory = [] if lease.memory is None else [format_bytes(lease.memory)]
+    return f"{', '.join(cores + memory)} for {max(lease.ends - now, 0):.0f} s more"
 
 
 def _card(state: GpuState, simulate: str | None) -> Text:
@@ -55,36 +85,45 @@ def _card(state: GpuState, simulate: str | None) -> Text:
     return text
 
 
-def _table(states: list[SliceState], bars: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("SLICE", overflow="ellipsis")  # a long name is cut before any number is
-    for title in ("ASKED", "GIVEN"):
+def _table(states: list[SliceState], width: int) -> Table:
+    rows = [_row(state) for state in states]
+    titles = list(rows[0])
+    for title in _FIRST_TO_GO:
+        if _cells(titles, rows) > width:
+            titles.remove(title)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    table.add_column(titles[0], overflow="ellipsis")
+    for title in titles[1:]:
         table.add_column(title, justify="right", no_wrap=True)
-    if bars:
-        table.add_column("", no_wrap=True)
-    for title in ("MEMORY", "LIMIT", "REFUSED", "HELD BACK", "PROCS"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for state in sorted(states, key=lambda one: (*one.container.key, one.claims.index)):
-        table.add_row(*_row(state, bars))
+    for row in rows:
+        table.add_row(*(row[title] for title in titles))
     return table
 
 
-def _row(state: SliceState, bars: bool) -> list[RenderableType]:
-    claims, counters = state.claims, state.counters
-    limit = claims.memory_limit
+def _cells(titles: list[str], rows: list[dict[str, Text]]) -> int:
+    """How wide a table is with these columns, the first of which is the name."""
+    name, *others = (
+        max(len(title), _STEADY_CELLS.get(title, 0), *(row[title].cell_len for row in rows))
+        for title in titles
+    )
+    return min(name, _NAME_CELLS) + sum(_GAP + cells for cells in others)
+
+
+def _row(state: SliceState) -> dict[str, Text]:
+    counters, limit = state.counters, state.claims.memory_limit
     over = limit is not None and state.in_use > limit
     refused = counters.denied_limit + counters.denied_device + counters.denied_policy
-    return [
-        escape("/".join(part for part in state.container.key if part)),
-        _asked(state),
-        _percent(state.used_ratio),
-        *([bar(state.used_ratio, claims.core_requested)] if bars else []),
-        Text(format_bytes(state.in_use), style="bold red" if over else ""),
-        _DASH if limit is None else format_bytes(limit),
-        Text(str(refused), style="yellow" if refused else "dim"),
-        _percent(state.throttled_ratio),
-        _processes(state),
-    ]
+    return {
+        "SLICE": Text(_name(state.container)),
+        "ASKED": _asked(state),
+        "GIVEN": Text(_percent(state.used_ratio)),
+        _BAR: bar(state.used_ratio, state.claims.core_requested),
+        "MEMORY": Text(format_bytes(state.in_use), style="bold red" if over else ""),
+        "LIMIT": Text(_DASH if limit is None else format_bytes(limit)),
+        "REFUSED": Text(str(refused), style="yellow" if refused else "dim"),
+        "HELD BACK": Text(_percent(state.throttled_ratio)),
+        "PROCS": _processes(state),
+    }
 
 
 def _asked(state: SliceState) -> Text:

@@ -14,11 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.collection import Collection
 from exporter.render import Renderer
+from exporter.report import report
 from exporter.slices import Now, SlicesCollector
+from exporter.snapshot import Leased
 from limiter import layout, slices, writer
-from limiter.identity import Identity, Share
+from limiter.identity import Identity, Lease, Share
 from limiter.pages import ControlDevice, ControlPage, uuid_bytes
-from tests.exporter.builders import MIB, UUID, FakeCollector, gpus
+from tests.exporter.builders import MIB, UUID, FakeCollector, gpus, snapshot
 
 NOW = Now(monotonic=500_000_000_000, wall=1_700_000_500.0)
 
@@ -130,6 +132,19 @@ def test_the_limit_shown_is_the_one_in_force(root, deadline, limit, cores):
     writer.update_control(directory / "control", replace(page, devices=(lease,)))
     (claims,) = root.read().containers[0].slices
     assert (claims.memory_limit, claims.core_limit) == (limit, cores)
+
+
+@pytest.mark.parametrize(
+    ("left", "lease"),
+    [(30 * 10**9, Leased(NOW.wall + 30, 1000 * MIB, 0.1)), (0, None)],
+    ids=["a lease in force", "a lease that has ended"],
+)
+def test_a_lease_is_told_with_its_end_on_the_wall_clock(root, left, lease):
+    root.slice("alice", lease=Lease(NOW.monotonic + left, 1000 * MIB, 1000))
+    (one,) = root.read().containers
+    assert one.lease == lease
+    (told,) = report(snapshot(one), 0.0)["slices"]
+    assert told["lease"] == (lease and {"ends": NOW.wall + 30, "memory_bytes": 1000 * MIB, "sm_ratio": 0.1})
 
 
 def test_forgeries_that_the_agent_counted_in_the_page_are_the_container_s(root):

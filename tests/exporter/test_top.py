@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from exporter.snapshot import Counters, GpusReading, Health
+from exporter.snapshot import Counters, GpusReading, Health, Leased
 from exporter.top import top
 from exporter.top_view import bar, view
 from tests.exporter.builders import MIB, claims, container, gpus, snapshot, states
@@ -106,6 +106,50 @@ def test_a_long_name_is_cut_before_any_number_is():
     text = shown(snapshot(container("x" * 63)), width=80)
     for part in ("xxx…", "60 %", "62 %", "600 MiB", "4 GiB", "HELD BACK", "PROCS"):
         assert part in text, part
+
+
+WIDE = {
+    "plain": container("alice"),
+    "much": container("alice", claims(memory_used=143_155 * MIB, memory_limit=143_155 * MIB)),
+    "no daemon": container("alice", backend="mps", daemon_lives=False),
+}
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 70, 79, 80, 99, 100])
+@pytest.mark.parametrize("slice_", WIDE.values(), ids=WIDE)
+def test_however_narrow_it_is_every_slice_has_its_name_and_no_number_is_cut(slice_, width):
+    text = shown(snapshot(slice_, replace(slice_, container="x" * 63)), width=width)
+    title, alice, long = text.splitlines()[-4:-1]
+    assert (title[:5], alice[:5], long[:3]) == ("SLICE", "alice", "xxx")
+    assert "…" not in title + alice
+    full = shown(snapshot(slice_)).splitlines()[-2]
+    assert [word for word in alice.split() if word not in full.split()] == []
+
+
+def test_what_matters_least_goes_first_where_it_is_narrow():
+    some, fewer = (line(shown(snapshot(container("a" * 16)), width=cells), "SLICE") for cells in (70, 60))
+    assert some.split() == ["SLICE", "ASKED", "GIVEN", "MEMORY", "LIMIT", "REFUSED", "PROCS"]
+    assert fewer.split() == ["SLICE", "ASKED", "GIVEN", "MEMORY", "LIMIT"]
+
+
+@pytest.mark.parametrize(
+    ("lease", "said"),
+    [
+        (Leased(1_700_000_301.0, None, 0.1), "alice: leased 10 % for 299 s more"),
+        (Leased(1_700_000_012.5, 2048 * MIB, None), "alice: leased 2 GiB for 10 s more"),
+        (Leased(1_700_000_012.5, 2048 * MIB, 0.1), "alice: leased 10 %, 2 GiB for 10 s more"),
+    ],
+    ids=["cores", "memory", "both"],
+)
+def test_a_lease_is_said_under_the_slices_of_its_card(lease, said):
+    text = shown(snapshot(container("alice", lease=lease), container("bob")))
+    assert text.splitlines()[-2] == said
+    assert text.count("leased") == 1
+
+
+def test_help_explains_the_columns_that_are_no_plain_words():
+    text = CliRunner().invoke(top, ["--help"]).output
+    assert "HELD BACK is the part" in text
 
 
 @pytest.mark.parametrize(
