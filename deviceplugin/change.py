@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +18,8 @@ import click
 from deviceplugin.admission import admission, admit, room
 from deviceplugin.agent import Agent, promised
 from deviceplugin.cards import check_name, memory_of
-from deviceplugin.lease import obeys, parse_lease
-from deviceplugin.office import Office, open_bell, ring
+from deviceplugin.lease import lowers_cores, lowers_memory, obeys, parse_lease
+from deviceplugin.office import Office, holder, open_bell, ring
 from deviceplugin.options import frame_option, parse_frame
 from limiter import layout
 from limiter.identity import Identity, Lease, Share, rewrite
@@ -131,7 +131,7 @@ def change_slice(box: Path, nvml: Nvml, name: str, change: Change) -> tuple[Path
         found = observe_one(path)
         if found is None or found.identity is None or found.state not in ("live", "orphan"):
             alive = [one.path.name for one in observe(box, processes=False) if one.state == "live"]
-            raise UsageError("NAME", name, f"slices here: {', '.join(alive) or 'none'}")
+            raise _unknown(name, box, alive)
         gpus = {gpu.uuid: gpu for gpu in nvml.gpus()}
         if missing := [share.uuid for share in found.identity.devices if share.uuid not in gpus]:
             raise HostError(f"{missing[0]}: this card of the slice does not answer")
@@ -148,6 +148,11 @@ def change_slice(box: Path, nvml: Nvml, name: str, change: Change) -> tuple[Path
     return path, wanted
 
 
+def _unknown(name: str, box: Path, alive: Sequence[str]) -> UsageError:
+    where = f"none (in {box}: --simulate and --root say where)"
+    return UsageError("NAME", name, f"slices here: {', '.join(alive) or where}")
+
+
 def _more(new: Share, old: Share) -> Share:
     """What has to be admitted: a promise that does not grow is not asked for again."""
     memory = new.memory_bytes if (new.promised_bytes or 0) > (old.promised_bytes or 0) else None
@@ -160,25 +165,53 @@ def in_force(page: ControlPage, wanted: Identity, now: int) -> bool:
     return promised(page, wanted) == page and all(obeys(card, wanted, now) for card in page.devices)
 
 
-def await_page(path: Path, wanted: Identity, now: Callable[[], float] = time.monotonic) -> None:
-    """Return when the control page carries the promise. Raises HostError where no agent writes it."""
+def remarks(wanted: Identity, change: Change, now: int) -> Iterator[str]:
+    """What is not as asked, though it was done: a lease lowers nothing, or still lowers what was set."""
+    left = (wanted.lease.deadline - now) / 1e9
+    if left <= 0:
+        return
+    for option, value, lowers in (
+        ("--memory", change.memory, lowers_memory(wanted)),
+        ("--cores", change.cores, lowers_cores(wanted)),
+    ):
+        if value and change.lease_s and not lowers:
+            yield f"{option} {value} lowers nothing: its own limit is no higher"
+        if value and not change.lease_s and lowers:
+            yield f"{option} {value} holds when its lease ends, in {left:.0f} s; --lease 0 ends it now"
+
+
+def _obeyed(path: Path, wanted: Identity, now: Callable[[], float] = time.monotonic) -> bool:
+    """Whether the control page carries the promise before patience ends, or the slice has ended."""
     end = now() + _PATIENCE
     while now() < end:
         found = observe_one(path, processes=False)
         if found is None:
-            return  # ended meanwhile
+            return True
         if found.control and in_force(found.control, wanted, time.monotonic_ns()):
-            return
+            return True
         time.sleep(_LOOK)
-    raise HostError(f"{path}: written down, but no agent put it into force within {_PATIENCE:.0f} s")
+    return False
 
 
-def put_into_force(box: Path, path: Path, wanted: Identity) -> None:
+def put_into_force(box: Path, path: Path, wanted: Identity, office: Office | None = None) -> None:
     """Ring the agent for a change that is written down, and return when it is obeyed. Raises HostError."""
     bell = open_bell(box)
     ring(bell)
     os.close(bell)
-    await_page(path, wanted)
+    if not _obeyed(path, wanted):
+        why = office.problem if office and office.held else _not_ours(box)
+        raise HostError(
+            f"slice {path.name}: written down, but not in force after {_PATIENCE:.0f} s: "
+            f"{why or 'its control page cannot be written'}"
+        )
+
+
+def _not_ours(box: Path) -> str:
+    """Who should have put a change into force, and what to do about it."""
+    found = holder(box)
+    if found is None:
+        return f"no agent holds {box}/agent.lock"
+    return f"process {found.pid}, the agent, does not obey; end that weir run, and another takes over"
 
 
 @click.command("set", short_help="Change what a running slice may use.")
@@ -213,7 +246,9 @@ def set_slice(
     check_name(name)
     nvml, box = open_nvml(simulate), box_root(root, simulate)
     if not box.is_dir():
-        raise UsageError("NAME", name, "slices here: none")
+        raise _unknown(name, box, [])
     path, wanted = change_slice(box, nvml, name, change)
-    with Office(box, Agent(box, nvml)):
-        put_into_force(box, path, wanted)
+    with Office(box, Agent(box, nvml)) as office:
+        put_into_force(box, path, wanted, office)
+    for remark in remarks(wanted, change, time.monotonic_ns()):
+        click.echo(f"weir: slice {name}: {remark}", err=True)

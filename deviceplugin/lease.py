@@ -31,6 +31,20 @@ def parse_lease(text: str | None) -> int | None:
     return int(match[1]) * _SECONDS[match[2]]
 
 
+def lowers_memory(identity: Identity) -> bool:
+    """Whether the slice's lease, while it lasts, is below what it may hold of some card."""
+    least = _memory_limit(identity.lease)
+    promised = [share.promised_bytes for share in identity.devices]
+    return least != layout.NO_LIMIT and any(most is None or least < most for most in promised)
+
+
+def lowers_cores(identity: Identity) -> bool:
+    """… and below the most that it may get of some card's time, which `burst` does not bound."""
+    burst = identity.policy == "burst"
+    most = (layout.FULL_CORES if burst else identity.paced_bp(share) for share in identity.devices)
+    return any(identity.lease.cores_bp < one for one in most)
+
+
 def _memory_limit(lease: Lease) -> int:
     """As the control page says it."""
     return layout.NO_LIMIT if lease.memory_bytes is None else lease.memory_bytes

@@ -98,14 +98,19 @@ def sign_of(lock: int) -> Sign | None:
 
 def asleep(box: Path) -> Sign | None:
     """The agent that holds the office and gives no sign of life; None where there is none such."""
+    last = holder(box)
+    return last if last and last.age >= STALE else None
+
+
+def holder(box: Path) -> Sign | None:
+    """The agent that holds the office, by its last sign of life; None where nobody does, or gave none."""
     try:
         lock = os.open(box / "agent.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
         last = sign_of(lock)
-        held = not _locked(lock, fcntl.LOCK_SH)
-        return last if held and last and last.age >= STALE else None
+        return None if _locked(lock, fcntl.LOCK_SH) else last
     finally:
         os.close(lock)
 

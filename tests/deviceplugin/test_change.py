@@ -1,17 +1,26 @@
 """`weir set`: a running slice gets what it is promised from now on, or a reason why not."""
 
+import os
 import re
 import subprocess
 import time
+from dataclasses import replace
 
 import click
+import pytest
 from click.testing import CliRunner
 
+from deviceplugin import change as change_module
 from deviceplugin.agent import promised
-from deviceplugin.change import set_slice
+from deviceplugin.change import put_into_force, set_slice
+from deviceplugin.office import Office
+from limiter import slices
+from limiter.identity import Identity, Share
 from limiter.pages import read_stats
 from tests.deviceplugin.conftest import PATIENCE, WEIR, used_share
+from tests.deviceplugin.fakes import UUIDS
 from tests.deviceplugin.programs import WAIT, program
+from weir.errors import HostError
 
 GIB = 1 << 30
 LOAD = ["--", *WEIR, "load", "--no-calibrate", "--kernel-us", "1000", "--queue", "8"]
@@ -106,6 +115,14 @@ def test_what_cannot_be_is_refused_with_the_reason_and_changes_nothing(box):
     assert box.slices()["alice"].identity == before
 
 
+@pytest.mark.parametrize("made", [True, False], ids=["an empty box", "no box"])
+def test_where_there_is_no_slice_it_says_where_it_looked(box, made):
+    if made:
+        box.box.mkdir(parents=True)
+    done = change(box, "alice", "--cores", "10")
+    assert (done.returncode, f"slices here: none (in {box.box}: --simulate and" in done.stderr) == (2, True)
+
+
 def test_a_slice_whose_supervisor_is_gone_can_be_changed(box):
     running = begin(box, "--name", "alice", "--cores", "30")
     running.kill()
@@ -158,6 +175,71 @@ def test_a_lease_can_be_ended_and_never_gives_more(box):
     assert core_limit(box, "alice") == 3000
     assert change(box, "alice", "--lease", "1h", "--cores", "90").returncode == 0
     assert core_limit(box, "alice") == 3000
+
+
+def test_a_lease_that_lowers_nothing_or_still_lowers_is_said_though_it_was_done(box):
+    begin(box, "--name", "alice", "--cores", "30")
+    done = change(box, "alice", "--lease", "1h", "--cores", "50")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "weir: slice alice: --cores 50 lowers nothing: its own limit is no higher\n"
+    quiet = change(box, "alice", "--lease", "1h", "--cores", "10")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    done = change(box, "alice", "--cores", "40")
+    assert (done.returncode, core_limit(box, "alice")) == (0, 1000)
+    assert done.stderr.startswith("weir: slice alice: --cores 40 holds when its lease ends, in 3")
+
+
+class Idle:
+    """An agent that gives its signs of life and obeys nobody, or says what it fails at."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def begin(self):
+        pass
+
+    def tick(self):
+        if self.error:
+            raise self.error
+        return 0.01
+
+    def hurry(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "ours", "said"),
+    [
+        (None, False, f"process {os.getpid()}, the agent, does not obey; end that weir run"),
+        (RuntimeError("GPU is lost"), True, "RuntimeError: GPU is lost"),
+        (None, True, "its control page cannot be written"),
+    ],
+    ids=["another's", "ours fails", "ours does nothing"],
+)
+def test_a_change_that_no_agent_obeys_names_the_slice_and_whoever_should_have(
+    tmp_path, monkeypatch, error, ours, said
+):
+    monkeypatch.setattr(change_module, "_PATIENCE", 0.3)
+    identity = Identity("alice", 1, 0.0, (Share(UUIDS[0], 0, GIB, 3000, 3000),))
+    path, lock = slices.create(tmp_path, identity, slices.first_control(identity, [GIB], [0]))
+    wanted = replace(identity, devices=(replace(identity.devices[0], cores_bp=4000),))
+    with Office(tmp_path, Idle(error), 0.01) as office:
+        while not office.held:
+            time.sleep(0.01)
+        with pytest.raises(HostError) as told:
+            put_into_force(tmp_path, path, wanted, office if ours else None)
+    os.close(lock)
+    assert str(told.value).startswith("slice alice: written down, but not in force after 0 s: ")
+    assert said in str(told.value)
+
+
+def test_a_change_for_which_there_is_no_agent_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(change_module, "_PATIENCE", 0.1)
+    identity = Identity("alice", 1, 0.0, (Share(UUIDS[0], 0, GIB, 3000, 3000),))
+    path, lock = slices.create(tmp_path, identity, slices.first_control(identity, [GIB], [0]))
+    with pytest.raises(HostError, match=r"no agent holds /.*/agent\.lock"):
+        put_into_force(tmp_path, path, replace(identity, policy="burst"))
+    os.close(lock)
 
 
 def test_a_running_program_feels_a_lease(box):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from deviceplugin.agent import with_turn
+from deviceplugin.change import Change, remarks
 from deviceplugin.lease import obeys, parse_lease, with_lease
 from deviceplugin.slots import Turn
 from limiter import layout
@@ -69,6 +70,39 @@ def test_a_lease_of_an_uncapped_slice_ends_with_its_page(backend, turn, done):
 def test_while_a_slot_caps_too_the_deadline_is_the_slot_s():
     fields = with_lease(with_turn(FREE, SLOT, NOW), MINUTE, NOW)
     assert fields.lease_deadline < NOW + 2 * SECOND
+
+
+ONE = Identity("a", 1, 0.0, (Share(UUIDS[0], 0, 4 * GIB, 3000, 3000),))
+TWO = replace(ONE, devices=(*ONE.devices, Share(UUIDS[1], 1, 4 * GIB, 6000, 6000)))
+UNASKED = replace(ONE, devices=(Share(UUIDS[0], 0, None),))
+SHORT, LONG = {"lease_s": 30}, {"lease_s": None}
+
+
+@pytest.mark.parametrize(
+    ("identity", "asked", "memory", "cores", "said"),
+    [
+        (ONE, {**SHORT, "memory": "1GiB", "cores": "10"}, GIB, 1000, []),
+        (ONE, {**SHORT, "cores": "30"}, None, 3000, ["--cores 30 lowers nothing"]),
+        (ONE, {**SHORT, "memory": "4GiB", "cores": "10"}, 4 * GIB, 1000, ["--memory 4GiB lowers nothing"]),
+        (ONE, {**SHORT, "memory": "1GiB", "cores": "50"}, GIB, 5000, ["--cores 50 lowers nothing"]),
+        (TWO, {**SHORT, "cores": "50"}, None, 5000, []),
+        (UNASKED, {**SHORT, "memory": "1GiB", "cores": "50"}, GIB, 5000, []),
+        (UNASKED, {**SHORT, "cores": "100"}, None, 10_000, ["--cores 100 lowers nothing"]),
+        (replace(ONE, policy="burst"), {**SHORT, "cores": "50"}, None, 5000, []),
+        (replace(ONE, backend="mps"), {**SHORT, "cores": "50"}, None, 5000, []),
+        (ONE, {**LONG, "cores": "30"}, None, 1000, ["--cores 30 holds when its lease ends, in 60 s"]),
+        (ONE, {**LONG, "cores": "30"}, GIB, 10_000, []),
+        (ONE, {**LONG, "memory": "4GiB"}, GIB, 1000, ["--memory 4GiB holds when its lease ends, in 60 s"]),
+        (ONE, {**LONG, "memory": "4GiB", "cores": "30"}, None, 3000, []),
+    ],
+)
+def test_whoever_asks_is_told_where_a_lease_lowers_nothing_or_still_lowers(
+    identity, asked, memory, cores, said
+):
+    leased = replace(identity, lease=Lease(NOW + 60 * SECOND, memory, cores))
+    told = list(remarks(leased, Change(**asked), NOW))
+    assert [one[: len(start)] for one, start in zip(told, said, strict=True)] == said
+    assert list(remarks(leased, Change(**asked), leased.lease.deadline)) == []
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, None), ("0", 0), ("30", 30), ("5m", 300), ("1h", 3600)])
