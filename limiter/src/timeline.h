@@ -1,15 +1,14 @@
 /*
  * The timing events of one context, on one time axis in nanoseconds.
  *
- * Events are recorded, polled and then consumed: consuming gives the event's time and puts it back into
- * the pool. Times are differences to a base event that is renewed every few seconds, because the driver
- * gives milliseconds as a float. How far the axis lies from CLOCK_MONOTONIC, and how fast the two clocks part, is
- * known better with every event: none happened before it was recorded, nor after it was seen. While another process
- * had the GPU, both may be late by milliseconds, so what compares times of several processes asks whether the axis
- * is tight.
- * Not thread-safe: the meter's owner calls. After an error other than "not ready" the
- * timeline is broken: it measures no more, and its context's launches go on being charged at the last
- * estimates.
+ * Events are recorded, polled and then consumed: consuming gives the event's time and puts it back into the pool.
+ * Times are differences to a base event that is renewed every few seconds, because the driver gives milliseconds as
+ * a float. How far the axis lies from CLOCK_MONOTONIC, and how fast the two clocks part, is known better with every
+ * event: none happened before it was recorded, nor after it was seen. While another process had the GPU, both may be
+ * late by milliseconds, so what compares times of several processes asks whether the axis is tight.
+ *
+ * Not thread-safe: the meter's owner calls. After an error other than "not ready" the timeline is broken: it
+ * measures no more, and its context's launches go on being charged at the last estimates.
  */
 #ifndef WEIR_TIMELINE_H
 #define WEIR_TIMELINE_H
