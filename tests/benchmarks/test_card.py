@@ -1,14 +1,10 @@
-"""The card harness: its arithmetic, its journal, short runs on the simulated card, one cut and resumed."""
+"""The card harness: its arithmetic, its journal, its tables and pictures, and what it is given."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,21 +14,11 @@ from benchmarks.card import company, curves, tables
 from benchmarks.card.journal import Journal
 from benchmarks.card.loads import ALL, BY_NAME, LAUNCH_BOUND
 from benchmarks.card.memory import held
-from benchmarks.card.overhead import MODES
 from benchmarks.card.pairs import MIXES
 from benchmarks.card.picture import Series, draw
-from benchmarks.card.turns import beyond_us
+from tests.benchmarks.rows import journal_lines, row
 
 ROOT = Path(__file__).resolve().parents[2]
-HARNESS = ("-m", "benchmarks.card")
-
-
-def row(load: str, limit: int | None, nvml: float, **more: object) -> dict[str, object]:
-    name = "bare" if limit is None else limit
-    made = {"part": "alone", "row": f"{load}/{name}", "load": load, "limit": limit, "nvml": nvml, "own": nvml}
-    made |= {"limiter": None, "cupti": None, "rate": nvml, "clock": 1980.0, "seconds": [nvml]}
-    made |= {"seconds_by": "load", "date": "D", "card": "C", "driver": "V", "length": "1 s"}
-    return made | more
 
 
 def test_a_page_says_which_rows_nobody_has_measured_yet(tmp_path: Path) -> None:
@@ -94,10 +80,6 @@ def test_the_journal_of_the_docs_and_rows_of_today_make_one_page(tmp_path: Path)
     assert "| 50 % | 17.0 | 17.0 | \u2013 | 9.0 | +0.0 (CUPTI) |" in text
 
 
-def journal_lines(directory: Path) -> list[str]:
-    return (directory / "rows.jsonl").read_text().splitlines()
-
-
 def test_a_row_that_is_measured_again_replaces_the_old_one(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for nvml, limit in ((31.0, 30), (70.0, 70), (30.0, 30)):
@@ -154,61 +136,6 @@ def test_a_limit_held_where_the_card_says_so(
     assert held({"way": way, "refused": refused, "nvml_mib": used, "limit_mib": 1024}) is expected
 
 
-def card(directory: Path, *more: str, program: Sequence[str] = HARNESS) -> subprocess.CompletedProcess[str]:
-    short = ["--simulate", "h200", "--seconds", "1", "--settle", "0.2", "--limits", "30"]
-    environment = {**os.environ, "SIMGPU_STATE": str(directory / "machine"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *program, str(directory / "rows"), *short, *more]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
-def changed(what: str) -> tuple[str, str]:
-    """The harness with a constant of its parts changed."""
-    names = "from benchmarks.card import company, loads, overhead, pairs, phases, __main__ as harness"
-    return ("-c", f"import sys; {names}; {what}; sys.exit(harness.main())")
-
-
-def test_a_run_that_spent_its_budget_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    first = card(tmp_path, "--parts", "alone", "--rows", "alone/1ms", "--budget", "1")
-    assert (first.returncode, first.stderr) == (3, "")
-    assert "budget spent" in first.stdout
-    second = card(tmp_path, "--parts", "alone", "--rows", "alone/1ms")
-    assert (second.returncode, second.stderr) == (0, "")
-    rows = {one["limit"]: one for one in map(json.loads, (tmp_path / "rows/rows.jsonl").open())}
-    assert set(rows) == {None, 30, 100}
-    assert rows[None]["own"] > 90
-    assert 10 < rows[30]["own"] < 60 < rows[100]["own"]
-    assert "(simulated)" in (tmp_path / "rows/benchmarks.md").read_text()
-    again = card(tmp_path, "--parts", "alone", "--rows", "alone/1ms")
-    assert (again.returncode, again.stdout) == (0, "")
-
-
-def test_rows_of_an_older_commit_or_another_length_are_measured_again_once(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "rows")
-    journal.add(row("1ms", 30, 77.0, commit="new", length="8 s"))
-    journal.add(row("44us", 30, 77.0, commit="old", length="1 s"))
-    journal.add(row("wait", 30, 77.0, commit="new", length="1 s"))
-    wanted = ("--parts", "alone", "--rows", "1ms/30", "--rows", "44us/30", "--rows", "wait/30")
-    for again in ((), ("--again", "--commit", "new"), ("--again", "--commit", "new")):
-        done = card(tmp_path, *wanted, *again)
-        assert (done.returncode, done.stderr) == (0, "")
-    found = {one["load"]: one for one in map(json.loads, journal_lines(tmp_path / "rows"))}
-    assert {load: one["nvml"] == 77.0 for load, one in found.items()} == {
-        "1ms": False,
-        "44us": False,
-        "wait": True,
-    }
-    assert done.stdout == ""
-    assert "--again: alone: not allowed; together with --commit" in card(tmp_path, "--again").stderr
-
-
-def test_four_slices_are_measured_side_by_side(tmp_path: Path) -> None:
-    done = card(tmp_path, "--parts", "pairs", "--rows", "1ms+1ms+1ms+1ms/25")
-    assert (done.returncode, done.stderr) == (0, "")
-    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
-    assert all(0 < given < 60 for given in found["given"])
-    assert (tmp_path / "rows/images/1ms-1ms-1ms-1ms-25-25-25-25.svg").exists()
-
-
 def test_the_pace_kept_beside_a_neighbour_is_against_the_times_alone_around_it() -> None:
     """A host that becomes slower and slower, and a program that is half as fast beside others."""
     curve, done = [], 0.0
@@ -219,81 +146,6 @@ def test_the_pace_kept_beside_a_neighbour_is_against_the_times_alone_around_it()
     times = [((a, a + 1), (a + 1, a + 2), (a + 2, a + 3)) for a in (0, 2, 4)]
     assert company.kept_percent(curve, times) == pytest.approx(50, rel=0.02)
     assert company.kept_percent(curve, [((0, 1), (20, 21), (2, 3))]) is None
-
-
-def running_in(directory: Path) -> list[str]:
-    """The processes whose slices are there."""
-    found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if f"WEIR_SLICE_DIR={directory}".encode() in environment.read_bytes():
-                found.append(environment.parent.name)
-    return found
-
-
-def test_who_cannot_fill_his_share_is_measured_with_his_neighbour_stopped(tmp_path: Path) -> None:
-    light = "replace(loads.BY_NAME['wait'], fills=False, arguments=('--kernel-us', '2', '--idle-ms', '1'))"
-    mix = "pairs.MIXES = (pairs.Mix(('wait', 'wait'), ((60, 30),)),)"
-    program = changed(
-        f"from dataclasses import replace; loads.BY_NAME['wait'] = {light}; {mix}; company.ROUNDS = 1"
-    )
-    done = card(tmp_path, "--parts", "pairs", "--rows", "60+30", program=program)
-    assert (done.returncode, done.stderr) == (0, "")
-    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
-    assert all(50 < kept < 200 for kept in found["kept"])  # it sleeps most of the time
-    assert running_in(tmp_path) == []
-    page = (tmp_path / "rows/benchmarks.md").read_text()
-    assert " + ".join(f"{kept:.1f}" for kept in found["kept"]) in page
-
-
-def test_what_nvml_shows_beyond_kernels_is_told_for_each(tmp_path: Path) -> None:
-    done = card(tmp_path, "--parts", "turns", "--rows", "turns/long+long")
-    assert (done.returncode, done.stderr) == (0, "")
-    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
-    assert beyond_us(91.0, 25.0, 110_000) == pytest.approx(6.0)
-    assert beyond_us(0.0, 0.0, 0) is None
-    assert found["beyond_us"] == pytest.approx(
-        beyond_us(found["nvml"], sum(found["own"]), sum(found["rates"]))
-    )
-    assert "| 100 µs, host 200 µs + 100 µs, host 200 µs |" in (tmp_path / "rows/benchmarks.md").read_text()
-
-
-def test_each_part_writes_its_rows_and_its_table(tmp_path: Path) -> None:
-    for part, wanted in (("memory", "plain/1GiB"), ("latency", "closed loop/30 %, alone")):
-        done = card(tmp_path, "--parts", part, "--rows", wanted)
-        assert (done.returncode, done.stderr) == (0, "")
-    plain, step = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
-    assert (plain["refused"], plain["taken_mib"]) == ("CUDA_ERROR_OUT_OF_MEMORY", 448)
-    assert plain["nvml_mib"] <= 1024
-    assert 1.6 <= step["p50_ms"] <= step["p99_ms"]
-    page = (tmp_path / "rows/benchmarks.md").read_text()
-    assert "| plain | yes |" in page
-    assert "| in a closed loop | 30 %, alone |" in page
-
-
-def test_a_phase_begins_when_its_limit_is_in_force(tmp_path: Path) -> None:
-    binding = changed("overhead.PHASES = (('wait', 30),)")
-    done = card(tmp_path, "--parts", "overhead", "--rows", "phases/wait/30", program=binding)
-    assert (done.returncode, done.stderr) == (0, "")
-    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
-    assert len(found["blocks"]) == 2
-    assert found["added_percent"] == pytest.approx(100 * (0.9 / 0.3 - 1), rel=0.35)  # waiting, it uses 90 %
-
-
-def test_loads_bound_by_their_launches_are_measured_in_turns(tmp_path: Path) -> None:
-    done = card(
-        tmp_path,
-        "--parts",
-        "overhead",
-        "--rows",
-        "overhead/launch-bound/wait",
-        program=changed("overhead.TURNS = 2"),
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
-    ((_, modes),) = found["seen"].items()
-    assert {mode: len(values) for mode, values in modes.items()} == dict.fromkeys(MODES, 2)
-    assert min(map(min, modes.values())) >= 12
 
 
 @pytest.mark.parametrize(
@@ -316,25 +168,3 @@ def test_what_is_not_allowed_is_refused_in_one_line(
     (said,) = capsys.readouterr().err.splitlines()
     assert option in said
     assert f"{value}: not allowed; {allowed}" in said
-
-
-def test_rows_that_no_part_has_are_refused_before_one_is_measured(tmp_path: Path) -> None:
-    refused = card(tmp_path, "--parts", "latency,alone", "--rows", "alone/1ms", "--rows", "alone/1sm")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    (said,) = refused.stderr.splitlines()
-    assert said.startswith("--rows: alone/1sm: not allowed; ")
-    assert "alone/1ms/ " in said
-
-
-def test_a_directory_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "rows").write_text("")
-    refused = card(tmp_path)
-    assert (refused.returncode, refused.stderr.count("\n")) == (5, 1)
-    assert refused.stderr.startswith(f"DIR: {tmp_path / 'rows'}: ")
-
-
-def test_a_machine_that_nobody_knows_is_refused_in_one_line(tmp_path: Path) -> None:
-    refused = card(tmp_path, "--simulate", "nosuch")
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("--simulate: nosuch: not allowed; ")
-    assert refused.stderr.count("\n") == 1
