@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from benchmarks.card import company
 from benchmarks.card.journal import Journal
 from benchmarks.card.overhead import MODES
 from benchmarks.card.turns import beyond_us
@@ -99,6 +103,38 @@ def test_who_cannot_fill_his_share_is_measured_with_his_neighbour_stopped(tmp_pa
     assert running_in(tmp_path) == []
     page = (tmp_path / "rows/benchmarks.md").read_text()
     assert " + ".join(f"{kept:.1f}" for kept in found["kept"]) in page
+
+
+def state(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.fixture
+def sleeping() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes = [subprocess.Popen(["sleep", "60"]) for _ in range(4)]
+    yield processes
+    for one in processes:
+        one.kill()
+        one.wait()
+
+
+def test_neighbours_go_on_though_one_of_them_ended_while_they_were_stopped(
+    sleeping: list[subprocess.Popen[bytes]],
+) -> None:
+    ends, stays, *supervisors = sleeping
+    programs: list[Any] = [
+        SimpleNamespace(pids=lambda pid=one.pid: [pid], supervisor=supervisor.pid)
+        for one, supervisor in zip((ends, stays), supervisors, strict=True)
+    ]
+    with company.stopped(programs):
+        for one in supervisors:  # as they do when they see their program stopped
+            one.send_signal(signal.SIGSTOP)
+        for one in (stays, *supervisors):
+            os.waitid(os.P_PID, one.pid, os.WSTOPPED | os.WNOWAIT)
+            assert state(one) == "T"
+        ends.kill()
+        ends.wait()
+    assert "T" not in [state(one) for one in (stays, *supervisors)]
 
 
 def test_what_nvml_shows_beyond_kernels_is_told_for_each(tmp_path: Path) -> None:
