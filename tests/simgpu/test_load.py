@@ -15,6 +15,7 @@ import pytest
 
 import hatch_build
 from simgpu.load import PROGRAM
+from weir.units import parse_memory
 
 MIB = 1 << 20
 
@@ -108,6 +109,17 @@ def test_it_reports_what_was_allocated_and_holds_it(h200: Any) -> None:
     assert load.stop() == 0
 
 
+SIZED = "4096,4096B,3K,3KB,3Ki,3KiB,1.5M,2GiB,2GB"
+
+
+def test_sizes_are_read_as_weir_run_reads_them(h200: Any) -> None:
+    load = h200.start("--memory", SIZED, "--hold", "60")
+    assert load.until("allocated")["allocated"] == sum(
+        parse_memory("", size, 1 << 40) for size in SIZED.split(",")
+    )
+    assert load.stop() == 0
+
+
 def test_it_allocates_until_the_card_is_full(h200: Any) -> None:
     (full, done) = h200.load("--allocate-step", "1GiB")
     assert full["errors"] == {"CUDA_ERROR_OUT_OF_MEMORY": 1}
@@ -192,7 +204,10 @@ SIZES = "up to 64 sizes separated by commas, as 64MiB,2GiB"
         ("--seconds nan", f"--seconds: nan: not allowed; {NUMBER}"),
         ("--seconds -1", f"--seconds: -1: not allowed; {NUMBER}"),
         ("--memory 4XB", f"--memory: 4XB: not allowed; {SIZES}"),
+        ("--memory 4iB", f"--memory: 4iB: not allowed; {SIZES}"),
+        ("--memory 4Gb", f"--memory: 4Gb: not allowed; {SIZES}"),
         ("--memory 1,,2", f"--memory: 1,,2: not allowed; {SIZES}"),
+        ("--memory B", f"--memory: B: not allowed; {SIZES}"),
         (
             "--allocate-step -5",
             "--allocate-step: -5: not allowed; bytes, as 1048576, 512KiB, 64MiB or 2GiB",
@@ -220,6 +235,7 @@ def test_without_a_driver_it_says_so() -> None:
         pytest.skip("this host has a driver")
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 1
+    assert "weir run --simulate h200 -- weir load" in result.stderr
 
 
 def test_weir_load_is_the_program() -> None:

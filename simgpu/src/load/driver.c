@@ -45,7 +45,7 @@ static void *by_version(get_proc_address get, const char *name, int version, boo
 void driver_open(const struct options *options) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        fail("no GPU driver here", dlerror());
+        fail("no GPU driver here (weir run --simulate h200 -- weir load runs on a simulated card)", dlerror());
     get_proc_address get = (get_proc_address)dlsym(library, "cuGetProcAddress_v2");
     bool symbols = options->dlsym || !get;
 #define FIND(name, version, suffix)                                                                            \

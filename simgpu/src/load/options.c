@@ -2,7 +2,7 @@
  * The command line: one table is the parser, the limits and the help.
  *
  * A refused value ends the process with status 2 and one line that names option, value and what is allowed.
- * Sizes are bytes with an optional KiB, MiB, GiB or TiB.
+ * Sizes are bytes, or read as weir run reads them: 2GiB or 2Gi, 2GB or 2G.
  */
 #include <getopt.h>
 #include <math.h>
@@ -79,15 +79,18 @@ static uint64_t size_prefix(const char *text, const char **end) {
     static const char units[] = "KMGT";
     char *after;
     double value = strtod(text, &after);
+    bool any = after != text;
     const char *unit = *after ? strchr(units, *after) : NULL;
-    *end = after;
     if (unit) {
-        if (strncmp(after + 1, "iB", 2) != 0)
-            return 0;
-        *end = after + 3;
-        value *= (double)(UINT64_C(1) << (10 * (unit - units + 1)));
+        after++;
+        bool binary = *after == 'i';
+        after += binary;
+        value *= pow(binary ? 1024 : 1000, (double)(unit - units + 1));
     }
-    return value >= 1 && value < 1e18 && after != text ? (uint64_t)value : 0;
+    if (any && *after == 'B')
+        after++;
+    *end = after;
+    return value >= 1 && value < 1e18 && any ? (uint64_t)value : 0;
 }
 
 static uint64_t size(const struct option_row *row, const char *text) {
