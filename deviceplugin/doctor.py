@@ -16,6 +16,7 @@ import click
 
 from deviceplugin import findings
 from deviceplugin.findings import FAIL, NOTE, OK, Finding
+from limiter.slices import Observation, observe
 from weir.errors import NoGpuError, UsageError, WeirError
 from weir.nvml import Nvml
 from weir.options import box_options
@@ -28,10 +29,16 @@ _MARKS = {OK: ("ok  ", "green"), NOTE: ("note", "yellow"), FAIL: ("FAIL", "red")
 def examine(simulate: str | None, box: Path, driver: Callable[[str | None], Nvml]) -> list[Finding]:
     """Every finding. Raises UsageError for a machine nobody knows."""
     found = [findings.library(), findings.root(box), findings.locks()]
+    seen: list[Observation] = []
+    try:
+        seen = observe(box)
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+        found.append(Finding("slices", FAIL, why, "give another directory with --root"))
     try:
         nvml = driver(simulate)
         found += findings.cards(nvml)
-        found += [findings.outsiders(nvml, box), findings.pid_namespace(simulate is not None)]
+        found += [findings.outsiders(nvml, seen), findings.pid_namespace(simulate is not None)]
         found.append(findings.kernel_limits(nvml))
     except UsageError:
         raise
@@ -41,7 +48,7 @@ def examine(simulate: str | None, box: Path, driver: Callable[[str | None], Nvml
         found.append(
             Finding("driver", FAIL, f"{type(error).__name__}: {error}", "look at dmesg for the driver")
         )
-    return [*found, findings.mps_daemon(os.environ), *findings.agent(box), *findings.slices(box)]
+    return [*found, findings.mps_daemon(os.environ), *findings.agent(box, seen), *findings.slices(seen)]
 
 
 def enforced(found: Sequence[Finding]) -> list[str]:

@@ -1,7 +1,7 @@
 """What `weir doctor` looks at on this host, one small function for each question.
 
 A finding is `ok`, `note` (held, but know this) or `fail` (nothing can be held), with what to do about it. The
-functions look and change nothing on the host but a temporary file; nothing here prints.
+functions look and change nothing on the host but temporary files; nothing here prints.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from deviceplugin.office import asleep
 from limiter import layout, library_path
 from limiter.belonging import Origin, read_origin, tell
 from limiter.pages import StatsPage
-from limiter.slices import observe
+from limiter.slices import Observation
 from weir.errors import HostError
 from weir.mps import daemon_lives
 from weir.nvml import Nvml, in_host_pid_namespace
@@ -71,15 +71,19 @@ def library() -> Finding:
 
 def root(box: Path) -> Finding:
     """Slice directories can be made where they belong."""
-    there = next(path for path in (box, *box.parents) if path.exists())
+    there = next(path for path in (box, *box.parents) if os.path.exists(path))  # noqa: PTH110  Path's may raise
     try:
         for path in (box, box.parent):
-            if path.exists():
+            if path in (there, *there.parents):
                 check_private(path)
+        tempfile.TemporaryDirectory(
+            dir=there
+        ).cleanup()  # modes and owners do not say it of every file system
     except HostError as error:
         return Finding("slice root", FAIL, str(error), "give another with --root")
-    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        return Finding("slice root", FAIL, f"{there}: no write access", "give another with --root")
+    except OSError as error:
+        why = f"{there}: no directory can be made in it: {error.strerror}"
+        return Finding("slice root", FAIL, why, "give another with --root")
     return Finding("slice root", OK, f"{box}{'' if there == box else ' (made by the first weir run)'}")
 
 
@@ -112,10 +116,10 @@ def cards(nvml: Nvml) -> Iterator[Finding]:
             yield Finding(f"GPU {gpu.index}", OK, found)
 
 
-def outsiders(nvml: Nvml, box: Path) -> Finding:
+def outsiders(nvml: Nvml, seen: Sequence[Observation]) -> Finding:
     """Programs on the cards that are in no slice: nothing holds them."""
     found: dict[int, int] = defaultdict(int)
-    households = reconcile.households(observe(box))
+    households = reconcile.households(seen)
     look = read_origin if nvml.names_our_processes else Origin
     for gpu in nvml.gpus():
         on_card = {one.pid: one.used for one in nvml.processes(gpu.uuid)}
@@ -182,8 +186,17 @@ def _region(one: dmem.Region) -> str:
     return f"{one.name} ({format_bytes(one.used)} of {format_bytes(one.limit)} used here)"
 
 
-def agent(box: Path) -> Iterator[Finding]:
-    """An agent that was stopped, and that nobody has succeeded."""
+def agent(box: Path, seen: Sequence[Observation]) -> Iterator[Finding]:
+    """An agent that was stopped and that nobody has succeeded, or none while slices go on."""
+    orphans = ", ".join(one.path.name for one in seen if one.state == "orphan")
+    if orphans and not any(one.supervised for one in seen):
+        yield Finding(
+            "agent",
+            NOTE,
+            f"none, for what started {orphans} is gone: quotas alone hold, burst slices get no more than "
+            "their share, and memory that only NVML shows is not taken off",
+            "the next weir run here takes over",
+        )
     if held := asleep(box):
         yield Finding(
             "agent",
@@ -194,9 +207,9 @@ def agent(box: Path) -> Iterator[Finding]:
         )
 
 
-def slices(box: Path) -> Iterator[Finding]:
+def slices(seen: Sequence[Observation]) -> Iterator[Finding]:
     """Directories that are no slice's, slices that lost their daemon, or took memory unaccounted for."""
-    for one in observe(box, processes=True):
+    for one in seen:
         if one.state in ("corrupt", "version_mismatch"):
             yield Finding("slices", NOTE, one.problem, f"remove {one.path}")
             continue

@@ -8,6 +8,7 @@ what is allowed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,9 +44,15 @@ class Whole(Number):
 
 
 def _directory(context: click.Context, param: click.Parameter, value: str | None) -> Path | None:
-    if value == "":
-        raise UsageError(param.opts[0], value, "a directory")
-    return None if value is None else Path(value)
+    if value is None:
+        return None
+    path = Path(value)
+    there = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110  Path's may raise
+    if value == "" or not os.path.isdir(there):  # noqa: PTH112
+        raise UsageError(
+            param.opts[0], value, "a directory" if value == "" else f"a directory; {there} is none"
+        )
+    return path
 
 
 _simulate = click.option(

@@ -2,12 +2,14 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from deviceplugin import findings
 from deviceplugin.doctor import enforced, examine
 from deviceplugin.findings import FAIL, NOTE, OK, Finding
+from limiter.slices import Observation, observe
 from tests.deviceplugin.conftest import WEIR
 from tests.deviceplugin.fakes import GIB, UUIDS, FakeNvml, gpu, listener
 from weir.errors import NoGpuError, UsageError
@@ -56,8 +58,8 @@ def test_a_machine_that_nobody_knows_is_bad_input(tmp_path):
         examine("h900", tmp_path / "box", unknown_machine)
 
 
-def test_programs_outside_slices_are_named(tmp_path):
-    found = findings.outsiders(FakeNvml(on_card={UUIDS[0]: {4242: 2 * GIB}}), tmp_path)
+def test_programs_outside_slices_are_named():
+    found = findings.outsiders(FakeNvml(on_card={UUIDS[0]: {4242: 2 * GIB}}), [])
     assert found.state == NOTE
     assert "4242 (2 GiB)" in found.found
 
@@ -147,6 +149,41 @@ def test_a_root_that_cannot_be_used_fails(tmp_path, spoil):
     assert findings.root(tmp_path / "root/gpu").state == FAIL
 
 
+def test_a_root_in_which_no_directory_can_be_made_fails_though_its_mode_allows_it():
+    found = findings.root(Path("/proc/gpu"))
+    assert (found.state, found.advice) == (FAIL, "give another with --root")
+    assert found.found == "/proc: no directory can be made in it: No such file or directory"
+
+
+def test_slices_that_cannot_be_listed_are_a_finding_like_others(tmp_path):
+    (tmp_path / "slices").touch()
+    failed = {
+        one.subject: one for one in examine("h200", tmp_path, lambda _: FakeNvml()) if one.state == FAIL
+    }
+    assert failed["slices"].found == f"{tmp_path}/slices: Not a directory"
+    assert failed["slices"].advice
+
+
+def seen(name, state, supervised):
+    return Observation(Path("/root/slices") / name, state, supervised)
+
+
+@pytest.mark.parametrize(
+    ("slices", "noted"),
+    [
+        ([], None),
+        ([seen("alice", "live", supervised=True)], None),
+        ([seen("alice", "orphan", supervised=False), seen("bob", "live", supervised=True)], None),
+        ([seen("alice", "orphan", supervised=False), seen("bob", "orphan", supervised=False)], "alice, bob"),
+        ([seen("alice", "stale", supervised=False)], None),
+    ],
+    ids=["no slice", "a live one", "another's agent", "nobody's", "a dead one"],
+)
+def test_slices_that_nobody_looks_at_any_more_are_noted(tmp_path, slices, noted):
+    found = [one.found for one in findings.agent(tmp_path, slices)]
+    assert [f"none, for what started {noted} is gone" in one for one in found] == [True] * bool(noted)
+
+
 def test_looking_at_the_root_makes_nothing(tmp_path):
     assert findings.root(tmp_path / "a/b/gpu").state == OK
     assert list(tmp_path.iterdir()) == []
@@ -155,7 +192,7 @@ def test_looking_at_the_root_makes_nothing(tmp_path):
 def test_spoiled_slices_are_listed_with_what_to_remove(tmp_path):
     (tmp_path / "slices").mkdir()
     (tmp_path / "slices/junk").touch()
-    (found,) = findings.slices(tmp_path)
+    (found,) = findings.slices(observe(tmp_path))
     assert (found.state, found.advice) == (NOTE, f"remove {tmp_path / 'slices/junk'}")
 
 

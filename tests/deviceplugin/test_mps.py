@@ -20,7 +20,7 @@ from exporter.slices import SlicesCollector
 from limiter import layout
 from limiter.identity import Identity, Share
 from limiter.pages import read_control, read_stats
-from limiter.slices import first_control
+from limiter.slices import first_control, observe
 from tests.deviceplugin.conftest import PATIENCE, WEIR, used_share
 from tests.deviceplugin.fakes import GIB, UUIDS, gpu, listener
 from tests.deviceplugin.programs import CUDA
@@ -216,7 +216,7 @@ def test_a_daemon_that_is_gone_is_told_and_one_that_is_back(box, tmp_path):
 
     def told():
         (seen,) = SlicesCollector(box.box).collect().containers
-        return seen.daemon_lives, [one.found for one in findings.slices(box.box)]
+        return seen.daemon_lives, [one.found for one in findings.slices(observe(box.box))]
 
     with listener(pipes):
         program = box.begin(held_by_mps(box, "-c", "import sys; sys.stdin.read()"))

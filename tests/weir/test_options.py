@@ -1,6 +1,7 @@
 """Every command about slices takes the machine and the root the same way."""
 
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import click
 import pytest
@@ -48,6 +49,23 @@ def test_no_option_takes_numbers_in_another_way():
     kinds = (click.types.FloatParamType, click.types.IntParamType)
     assert not [(command, option) for command, option, kind in options_of_all() if isinstance(kind, kinds)]
     assert {("run", "--priority"), ("top", "--interval"), ("demo", "--seconds")} < set(NUMBERS)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "set"])
+@pytest.mark.parametrize("below", ["", "deep/er"])
+def test_a_root_that_is_a_file_or_below_one_is_refused_before_anything_begins(tmp_path, name, below):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"--root: .*: not allowed; a directory; .*/file is none"):
+        cli.get_command(click.Context(cli), name).make_context(
+            name, ["--root", str(tmp_path / "file" / below)]
+        )
+
+
+@pytest.mark.parametrize("root", ["new/er", "."])
+def test_a_root_that_is_not_there_yet_may_be_made(tmp_path, monkeypatch, root):
+    monkeypatch.chdir(tmp_path)
+    with cli.get_command(click.Context(cli), "top").make_context("top", ["--root", root]) as context:
+        assert context.params["root"] == Path(root)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
