@@ -53,23 +53,26 @@ def _slices(states: list[SliceState], snapshot: Snapshot, width: int) -> list[Re
     if not states:
         return []
     ordered = sorted(states, key=lambda one: (*one.container.key, one.claims.index))
-    leases = [
-        Text(f"{_name(one.container)}: leased {_terms(lease, snapshot.time)}", style="yellow")
-        for one in ordered
-        if (lease := one.container.lease)
-    ]
-    return [_table(ordered, width), *leases]
+    leases = (_lease(one, one.container.lease, snapshot.time) for one in ordered if one.container.lease)
+    return [_table(ordered, width), *filter(None, leases)]
 
 
 def _name(container: Container) -> str:
     return "/".join(part for part in container.key if part)
 
 
-def _terms(lease: Leased, now: float) -> str:
-    """What a lease leaves, and for how long: `10 %, 2 GiB for 299 s more`."""
-    cores = [] if lease.cores is None else [_percent(lease.cores)]
-    memory = [] if lease.memory is None else [format_bytes(lease.memory)]
-    return f"{', '.join(cores + memory)} for {max(lease.ends - now, 0):.0f} s more"
+def _lease(state: SliceState, lease: Leased, now: float) -> Text | None:
+    """What a lease lowers, as `alice: leased 10 %, 2 GiB for 299 s more`; None where nothing."""
+    own, claims = state.container, state.claims
+    memory = claims.memory_requested
+    time = claims.core_requested if own.backend == "weir" and own.policy == "fixed" else None
+    lowered = []
+    if lease.cores is not None and (time is None or lease.cores < time):
+        lowered.append(_percent(lease.cores))
+    if lease.memory is not None and (memory is None or lease.memory < memory):
+        lowered.append(format_bytes(lease.memory))
+    left = f" for {max(lease.ends - now, 0):.0f} s more"
+    return Text(f"{_name(own)}: leased {', '.join(lowered)}{left}", style="yellow") if lowered else None
 
 
 def _card(state: GpuState, simulate: str | None) -> Text:

@@ -147,6 +147,24 @@ def test_a_lease_is_said_under_the_slices_of_its_card(lease, said):
     assert text.count("leased") == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "cores", "said"),
+    [
+        ({}, 0.6, ""),
+        ({}, 0.59, "leased 59 %"),
+        ({"policy": "burst"}, 0.7, "leased 70 %"),
+        ({"backend": "mps"}, 0.7, "leased 70 %"),
+    ],
+    ids=["no lower than asked", "lower", "a burst slice's", "of time, not of multiprocessors"],
+)
+def test_a_lease_that_lowers_nothing_is_not_said(changes, cores, said):
+    lease = Leased(1_700_000_012.0, 4096 * MIB, cores)
+    text = shown(snapshot(container("alice", lease=lease, **changes)))
+    assert [one.removeprefix("alice: ") for one in text.splitlines() if "leased" in one] == (
+        [f"{said} for 10 s more"] if said else []
+    )
+
+
 def test_help_explains_the_columns_that_are_no_plain_words():
     text = CliRunner().invoke(top, ["--help"]).output
     assert "HELD BACK is the part" in text
