@@ -37,10 +37,15 @@ def view(snapshot: Snapshot, simulate: str | None, width: int) -> RenderableType
         ]
     parts += [Text(f"{one.collector}: {one.error}", style="yellow") for one in snapshot.health if one.error]
     if not snapshot.slices and all(one.success for one in snapshot.health if one.collector == "slices"):
-        machine = f"--simulate {simulate} " if simulate else ""
-        made = f"No slices. Make one: weir run {machine}--cores 30 --memory 4GiB -- COMMAND"
-        parts.append(Text(made, style="dim"))
+        parts.append(Text(_none(snapshot, simulate), style="dim"))
     return Group(*parts)
+
+
+def _none(snapshot: Snapshot, simulate: str | None) -> str:
+    """That there are no slices, and how to make one where there is a card."""
+    machine = f"--simulate {simulate} " if simulate else ""
+    made = f" Make one: weir run {machine}--cores 30 --memory 4GiB -- COMMAND"
+    return f"No slices.{made if snapshot.gpus.gpus else ''}"
 
 
 def _empty(snapshot: Snapshot) -> list[RenderableType]:
@@ -130,9 +135,11 @@ def _row(state: SliceState) -> dict[str, Text]:
 
 
 def _asked(state: SliceState) -> Text:
-    """What was asked of the card: a share of its time, or by MPS of its multiprocessors."""
+    """What was asked of the card: a share of its time, which burst may exceed, or of its multiprocessors."""
     asked = state.claims.core_requested
-    unit = " SMs" if state.container.backend == "mps" else ""
+    unit = (
+        " SMs" if state.container.backend == "mps" else " burst" if state.container.policy == "burst" else ""
+    )
     text = Text("no cap" if asked is None else f"{_percent(asked)}{unit}")
     return text if state.container.daemon_lives is not False else text.append(", no daemon", "bold red")
 

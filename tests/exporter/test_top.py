@@ -45,6 +45,15 @@ def test_a_share_that_mps_holds_is_said_to_be_of_multiprocessors():
     assert "60 % SMs" in row
 
 
+@pytest.mark.parametrize(
+    ("policy", "asked", "said"),
+    [("fixed", 0.6, "60 %"), ("burst", 0.6, "60 % burst"), ("burst", None, "no cap")],
+)
+def test_a_share_that_may_be_exceeded_is_said_to_be(policy, asked, said):
+    row = line(shown(snapshot(container("alice", claims(core_requested=asked), policy=policy))), "alice")
+    assert row.split("62 %")[0].removeprefix("alice").strip() == said
+
+
 @pytest.mark.parametrize(("lives", "mark"), [(True, False), (None, False), (False, True)])
 def test_a_slice_whose_daemon_is_gone_is_marked(lives, mark):
     row = line(shown(snapshot(container("alice", backend="mps", daemon_lives=lives))), "alice")
@@ -96,6 +105,11 @@ def test_without_slices_it_says_once_how_to_make_one_here(simulate, command):
     text = shown(snapshot(), simulate)
     assert command in text
     assert text.lower().count("no slices") == 1
+
+
+def test_without_a_card_it_does_not_say_how_to_make_one():
+    text = shown(snapshot(gpus=GpusReading(), health=(Health("nvml", False, error="no driver"),)))
+    assert text.split("\n")[:2] == ["nvml: no driver", "No slices."]
 
 
 def test_slices_that_cannot_be_read_are_not_said_to_be_none():
