@@ -143,6 +143,14 @@ def test_the_table_fits_a_terminal_of_80_columns_and_has_no_blank_at_the_end_of_
     assert "measured on a simulated NVIDIA H200\n" in text
 
 
+@pytest.mark.parametrize(("width", "bars"), [(60, False), (79, False), (80, True)])
+def test_on_a_narrow_terminal_no_number_is_cut_for_a_bar(width, bars):
+    wide = Row("alice", 0.6, 0.597, 0.595, 120.5 * GIB, 8 * GIB, 1)
+    text = printed(final([], [wide], [], "simulated NVIDIA H200"), width=width)
+    assert ("…" in text, "┃" in text) == (False, bars)
+    assert all(part in text for part in ("alice", "60 %", "59.7 %", "59.5 %", "120.5 GiB", "8 GiB"))
+
+
 def test_the_screen_shows_a_slice_that_has_no_number_yet():
     assert "bob" in printed(screen([], [Row("bob", 0.3)], "GPU", "starting", 0.0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +13,8 @@ from rich.text import Text
 from weir.demo.verdict import Judgement, percent
 from weir.units import format_bytes
 
-_BAR_CELLS = 18  # with it the table fits a terminal of 80 columns
+_BAR_CELLS = 18
+_WIDTH_WITH_BARS = 80  # where it is narrower, no number is cut for them
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,28 @@ def title(where: str, simulated: bool) -> Text:
     return Text.assemble(("Weir demo", "bold"), "  ", (where, "bold yellow" if simulated else "bold"))
 
 
-def table(rows: Iterable[Row]) -> Table:
-    """The slices: what each asked for and what it got."""
+@dataclass(frozen=True)
+class Slices:
+    """The table of slices: what each asked for and what it got."""
+
+    rows: tuple[Row, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _table(self.rows, bars=options.max_width >= _WIDTH_WITH_BARS)
+
+
+def _table(rows: Iterable[Row], *, bars: bool) -> Table:
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     made.add_column("SLICE", no_wrap=True)
     made.add_column("ASKED", justify="right", no_wrap=True)
-    made.add_column("", no_wrap=True)
+    if bars:
+        made.add_column("", no_wrap=True)
     for heading in ("GIVEN", "OWN COUNT", "MEMORY", "LIMIT", "REFUSED"):
         made.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        made.add_row(*_cells(row))
+        name, asked, *numbers = _cells(row)
+        drawn = [Text() if row.asked is None else bar(row.given, row.asked)] if bars else []
+        made.add_row(name, asked, *drawn, *numbers)
     return made
 
 
@@ -55,7 +68,6 @@ def _cells(row: Row) -> list[RenderableType]:
     return [
         Text(row.name, style="bold"),
         "-" if row.asked is None else f"{row.asked * 100:.0f} %",
-        Text() if row.asked is None else bar(row.given, row.asked),
         percent(row.given) if row.asked is not None else "-",
         percent(row.own),
         "-" if row.memory is None else format_bytes(row.memory),
@@ -79,7 +91,7 @@ def screen(
     """The whole of it while it runs: `doing` in words, `done` from 0 to 1."""
     progress = Table.grid(padding=(0, 2))
     progress.add_row(ProgressBar(total=1.0, completed=done, width=40), Text(doing, style="dim"))
-    return Group(*head, "", table(rows), _measured_on(where), "", progress)
+    return Group(*head, "", Slices(tuple(rows)), _measured_on(where), "", progress)
 
 
 def final(
@@ -94,4 +106,4 @@ def final(
     ]
     told = "HELD: every slice got its share and kept its limit" if held else "NOT HELD: the numbers are off"
     verdict = Text(f"{told} ({where})", style="bold green" if held else "bold red")
-    return Group(*head, "", table(rows), _measured_on(where), "", *lines, "", verdict)
+    return Group(*head, "", Slices(tuple(rows)), _measured_on(where), "", *lines, "", verdict)
