@@ -134,7 +134,10 @@ def test_the_cuda_runtime_gets_what_it_asks_for(
         ("cuMemAlloc", 3010, 0, SUCCESS, "cuMemAlloc"),
         ("cuMemAlloc", 3020, 0, SUCCESS, "cuMemAlloc_v2"),
         ("cuMemAlloc", 13000, PER_THREAD, SUCCESS, "cuMemAlloc_v2"),
-        ("cuMemcpyHtoD", 3020, PER_THREAD, SUCCESS, "cuMemcpyHtoD_v2"),
+        ("cuMemcpyHtoD", 6050, PER_THREAD, VERSION_NOT_SUFFICIENT, None),  # as an H200's driver, 580.159.04
+        ("cuLaunchKernel", 6050, PER_THREAD, VERSION_NOT_SUFFICIENT, None),
+        ("cuLaunchKernel", 4000, LEGACY, SUCCESS, "cuLaunchKernel"),
+        ("cuMemAlloc", 3010, PER_THREAD, SUCCESS, "cuMemAlloc"),
         ("cuMemcpyHtoD", 7000, PER_THREAD, SUCCESS, "cuMemcpyHtoD_v2_ptds"),
         ("cuMemcpyHtoD", 7000, LEGACY, SUCCESS, "cuMemcpyHtoD_v2"),
         ("cuStreamGetCaptureInfo", 10010, 0, SUCCESS, "cuStreamGetCaptureInfo"),

@@ -3,10 +3,11 @@
  * stream.
  *
  * The answer is the newest symbol that came with the asked version or before it: a program keeps the ABI it
- * was compiled for. With CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM a per-thread variant (_ptsz, _ptds)
- * goes before a legacy one. Functions for OpenGL, EGL and VDPAU are not in cuda.h and are not found.
+ * was compiled for. With CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM it is a per-thread variant (_ptsz, _ptds)
+ * where the function has one, of which the first came with CUDA 7. Functions for OpenGL, EGL and VDPAU are not in cuda.h and are not found.
  * The table lies in its own file (proc_table.c), because there the symbols are mere addresses.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "driver.h"
@@ -38,17 +39,20 @@ static const struct sim_proc *newest(size_t first, int version, bool per_thread)
     return found;
 }
 
+/* An H200's driver gives no other variant in place of a per-thread one that is too new for the program. */
+static const struct sim_proc *variant(size_t first, int version, cuuint64_t flags)
+{
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && newest(first, INT_MAX, true);
+    return newest(first, version, per_thread);
+}
+
 static CUdriverProcAddressQueryResult look_up(const char *name, int version, cuuint64_t flags, void **address)
 {
     *address = NULL;
     size_t first = first_of(name);
     if (first == sim_proc_count || strcmp(sim_proc_table[first].name, name))
         return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    const struct sim_proc *found = NULL;
-    if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
-        found = newest(first, version, true);
-    if (!found)
-        found = newest(first, version, false);
+    const struct sim_proc *found = variant(first, version, flags);
     if (!found)
         return CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
     *address = found->address;
