@@ -43,7 +43,7 @@ how long the parts take, in seconds, where S is --seconds and 3 are --settle; a 
   memory      2 to 3 each of 40 rows: 100
   frameworks  15 each of 9 rows: 140; 60 each of 2 more where vLLM is: 260
   mps         S+7 each of 12 rows, 30 for memory. At 20: 350; at 4: 165
-  turns       7 each of 11 rows, however long others are: 75
+  turns       7 each of 15 rows, however long others are: 105
 What is in DIR/rows.jsonl is not measured again without --again. A row begins only if it will end in time.
 """
 UNFINISHED = 3

@@ -3,7 +3,7 @@
 NVML's utilisation of each process is no measure of slots (89.7 and 19.0 % for a pair held to 60 and 30), so
 what each got is its own count of finished kernels, or its limiter's counter where it has none, second by
 second; the card's utilisation stands beside them. Programs that do not fill the card are compared with
-themselves alone at their limits (company.py)."""
+themselves alone at their limits (company.py), and without limits, for what they lose by themselves."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def one_row(bench: Bench, mix: Mix, programs: Sequence[Program], shares: Shares 
         "given": [one["limiter"] if one["own"] is None else one["own"] for one in each],
         "each": each,
     }
-    if shares and mix.spares:
+    if mix.spares:
         record["kept"] = company.kept(programs, [load.counts for load in loads])
     return record
 

@@ -96,8 +96,8 @@ class Program:
         return self._process.pid
 
     def pids(self) -> list[int]:
-        """The processes of its slice that use the card."""
-        return [one.pid for one in read_stats(self.stats).processes]
+        """The processes of its slice that use the card; bare, the one that was started."""
+        return [one.pid for one in read_stats(self.stats).processes] if self.sliced else [self.supervisor]
 
     def curve(self, key: str) -> Curve:
         """A counter of the load's own over time."""

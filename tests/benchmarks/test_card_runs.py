@@ -143,10 +143,11 @@ def test_what_nvml_shows_beyond_kernels_is_told_for_each(tmp_path: Path) -> None
     (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
     assert beyond_us(91.0, 25.0, 110_000) == pytest.approx(6.0)
     assert beyond_us(0.0, 0.0, 0) is None
+    assert beyond_us(98.0, 8.0, 38_000) is None  # never idle: they might have taken more
     assert found["beyond_us"] == pytest.approx(
         beyond_us(found["nvml"], sum(found["own"]), sum(found["rates"]))
     )
-    assert "| 100 µs, host 200 µs + 100 µs, host 200 µs |" in (tmp_path / "rows/benchmarks.md").read_text()
+    assert "| 100 µs, host 1 ms + 100 µs, host 1 ms |" in (tmp_path / "rows/benchmarks.md").read_text()
 
 
 def test_each_part_writes_its_rows_and_its_table(tmp_path: Path) -> None:
