@@ -3,9 +3,10 @@
  * stream.
  *
  * The answer is the newest symbol that came with the asked version or before it: a program keeps the ABI it
- * was compiled for. With CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM it is a per-thread variant (_ptsz, _ptds)
- * where the function has one, of which the first came with CUDA 7. Functions for OpenGL, EGL and VDPAU are not in cuda.h and are not found.
- * The table lies in its own file (proc_table.c), because there the symbols are mere addresses.
+ * was compiled for. With CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM it is a per-thread variant (_ptsz,
+ * _ptds) where the function has one, of which the first came with CUDA 7. Functions for OpenGL, EGL and VDPAU
+ * are not in cuda.h and are not found. The table lies in its own file (proc_table.c), because there the
+ * symbols are mere addresses.
  */
 #include <limits.h>
 #include <string.h>
