@@ -18,12 +18,14 @@ LABELS = {None: "no Weir", NO_LIMIT: "no limit"}
 BY = {"nvml": "NVML", "cupti": "CUPTI", "kernel_time": "CUPTI"}
 ABOUT = """
 The error is GPU time less the smaller of the limit and what the program uses without one (no Weir; no limit
-where that is not there): by NVML where the program keeps the card busy by itself, else by CUPTI, and there
-only in rows in which the limiter may have held it back; what a limit costs that does not bind is under
-Overhead. NVML counts 1.0 to 1.3 µs more for each kernel than CUPTI does, so one of 2 µs half as long again.
-CUPTI's figure is the kernel time of a step, measured afterwards, times the row's pace; in rows marked `*` it
-is that of the time under CUPTI, which slows such programs. Work is against no Weir, in another process; pace
-kept, of programs that use less than their limit, is against the same process without.
+where that is not there): by NVML where the program keeps the card busy by itself, else by CUPTI. A row has
+none where the limiter counted a point less than the limit, and more, and the program does not keep the card
+busy by itself, as its own process without a limit says, where that is known: its host alone held it back.
+What a limit costs that does not bind is under Overhead. NVML counts 1.0 to 1.3 µs more for each kernel than
+CUPTI does, so one of 2 µs half as long again. CUPTI's figure is the kernel time of a step, measured
+afterwards, times the row's pace; in rows marked `*` it is that of the time under CUPTI, which slows such
+programs. Work is against no Weir, in another process; pace kept, of programs that use less than their limit,
+is against the same process without.
 """
 
 

@@ -44,6 +44,20 @@ def fills(journal: Journal, load: str) -> bool:
     return BY_NAME[load].fills or (used is not None and used >= FULL)
 
 
+def same_process_unlimited(journal: Journal, record: Record) -> Record | None:
+    """The row without a limit of the process that this row is of, if it is known."""
+    own = journal.get("alone", f"{record['load']}/{NO_LIMIT}")
+    known = own is not None and own.get("process") is not None and own["process"] == record.get("process")
+    return own if known else None
+
+
+def host_bound(journal: Journal, record: Record) -> bool:
+    """Whether its host alone may have set the program's pace: hosts drift, so its own process tells best."""
+    own = same_process_unlimited(journal, record)
+    full = fills(journal, record["load"]) if own is None else own["nvml"] >= FULL
+    return not full and not held_back(record)
+
+
 def held_back(record: Record) -> bool:
     """Whether the limiter counted so much that the row's limit may have held the program."""
     counted = record.get("limiter")
@@ -76,7 +90,7 @@ def error(journal: Journal, record: Record) -> float | None:
     key = witness(journal, record)
     if not limited(record) or record.get(key) is None:
         return None
-    if not fills(journal, record["load"]) and not held_back(record):
+    if host_bound(journal, record):
         return None
     return float(record[key]) - aim(journal, record, key)
 
@@ -100,7 +114,7 @@ def work(journal: Journal, record: Record) -> float | None:
 
 def pace_kept(journal: Journal, record: Record) -> float | None:
     """Of a program that uses less than its limit: its work against the same process without one, if known."""
-    own = journal.get("alone", f"{record['load']}/{NO_LIMIT}")
-    if own is None or not own.get("rate") or own.get("process") is None or not uses_less(journal, record):
+    own = same_process_unlimited(journal, record)
+    if own is None or not own.get("rate") or not uses_less(journal, record):
         return None
-    return 100 * record["rate"] / own["rate"] if own["process"] == record.get("process") else None
+    return 100 * record["rate"] / own["rate"]

@@ -148,3 +148,16 @@ def test_gpu_time_by_cupti_is_that_of_the_window_and_not_of_the_slower_time_unde
     assert seen.pop("seconds_by") == "CUPTI"
     assert seen == pytest.approx({"cupti": 10.0, "kernel_time": 20.0, "cupti_pace": 50.0})
     assert by_cupti(program, window, rate, 0) == {"cupti": None}
+
+
+def test_a_host_that_became_too_slow_for_the_card_is_told_by_the_same_process(tmp_path: Path) -> None:
+    """Elementwise on an H200 whose host was busy: it filled the card without Weir, and minutes later no more."""
+    journal = journal_of(
+        tmp_path,
+        made("elementwise", None, 36_600, nvml=96.2),
+        made("elementwise", 100, 28_100, nvml=73.2, limiter=76.9, process=1.0),
+    )
+    late = made("elementwise", 70, 22_800, nvml=59.7, limiter=62.6, process=1.0)
+    assert verdict.error(journal, late) is None
+    assert verdict.error(journal, late | {"process": 2.0}) == pytest.approx(-10.3)
+    assert verdict.error(journal, late | {"limiter": 70.0}) == pytest.approx(-10.3)  # the limit held it
