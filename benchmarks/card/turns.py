@@ -24,7 +24,7 @@ SLOW = native("slow", "2 µs, host 48 µs", 2, "--think-us", "48", "--queue", "1
 RARE = native("rare", "2 µs, host 200 µs", 2, "--think-us", "200")
 RARER = native("rarer", "2 µs, host 1 ms", 2, "--think-us", "1000")
 RAREST = native("rarest", "2 µs, host 5 ms", 2, "--think-us", "5000")
-LONG = native("long", "100 µs, host 1 ms", 100, "--think-us", "1000")
+SELDOM = native("seldom", "100 µs, host 1 ms", 100, "--think-us", "1000")
 GREEDY = BY_NAME["1ms"]
 SIDE_BY_SIDE: tuple[tuple[Load, ...], ...] = (
     (FAST,),
@@ -39,8 +39,8 @@ SIDE_BY_SIDE: tuple[tuple[Load, ...], ...] = (
     (RARER, RARER),
     (RARER, RARER, RARER),
     (RAREST, RAREST),
-    (LONG,),
-    (LONG, LONG),
+    (SELDOM,),
+    (SELDOM, SELDOM),
     (GREEDY, GREEDY),
 )
 SECONDS, SETTLE = 4.0, 1.0  # at most

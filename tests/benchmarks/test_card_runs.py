@@ -138,7 +138,7 @@ def test_neighbours_go_on_though_one_of_them_ended_while_they_were_stopped(
 
 
 def test_what_nvml_shows_beyond_kernels_is_told_for_each(tmp_path: Path) -> None:
-    done = card(tmp_path, "--parts", "turns", "--rows", "turns/long+long")
+    done = card(tmp_path, "--parts", "turns", "--rows", "turns/seldom+seldom")
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = map(json.loads, (tmp_path / "rows/rows.jsonl").open())
     assert beyond_us(91.0, 25.0, 110_000) == pytest.approx(6.0)

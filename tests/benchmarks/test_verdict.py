@@ -151,7 +151,7 @@ def test_gpu_time_by_cupti_is_that_of_the_window_and_not_of_the_slower_time_unde
 
 
 def test_a_host_that_became_too_slow_for_the_card_is_told_by_the_same_process(tmp_path: Path) -> None:
-    """Elementwise on an H200 whose host was busy: it filled the card without Weir, and minutes later no more."""
+    """Elementwise on an H200 with a busy host: it filled the card without Weir, and minutes later no more."""
     journal = journal_of(
         tmp_path,
         made("elementwise", None, 36_600, nvml=96.2),
