@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "calls.h"
+
 #define WEIR_US UINT64_C(1000)
 #define WEIR_MS UINT64_C(1000000)
 #define WEIR_S UINT64_C(1000000000)
@@ -59,7 +61,11 @@ static inline struct weir_tick_rate weir_tick_rate(void)
 static inline void weir_sleep_until(uint64_t moment)
 {
     struct timespec time = {(time_t)(moment / WEIR_S), (long)(moment % WEIR_S)};
+#if defined(WEIR_VIRTUAL_CLOCK)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+#else
+    weir_clock_sleep(&time);
+#endif
 }
 
 #endif

@@ -7,13 +7,13 @@
 #include "slice.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "calls.h"
 
 /* A signal that our own write raised is taken back; one that was pending before is the program's. */
 static void write_quietly(const char *line, size_t length)
@@ -25,13 +25,13 @@ static void write_quietly(const char *line, size_t length)
     sigaddset(&harm, SIGTTOU);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &harm, &before);
-    int raised = write(STDERR_FILENO, line, length) >= 0 ? 0
+    int raised = weir_write(STDERR_FILENO, line, length) >= 0 ? 0
                  : errno == EPIPE                        ? SIGPIPE
                  : errno == EFBIG                        ? SIGXFSZ
                                                          : 0;
     sigemptyset(&ours);
     if (raised && !sigismember(&pending, raised) && sigaddset(&ours, raised) == 0)
-        sigtimedwait(&ours, NULL, &(struct timespec){.tv_nsec = 0});
+        weir_take_signal(&ours);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -48,7 +48,7 @@ void weir_complain(atomic_flag *once, const char *format, ...)
     if (length > (int)sizeof line - 2)
         length = (int)sizeof line - 2;
     struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (length > 0 && poll(&error, 1, 0) == 1 && error.revents == POLLOUT) {
+    if (length > 0 && weir_poll(&error) == 1 && error.revents == POLLOUT) {
         line[length++] = '\n';
         write_quietly(line, (size_t)length);
     }

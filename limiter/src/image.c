@@ -9,13 +9,13 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "calls.h"
 
 #define FATBIN_MAGIC 0xba55ed50u
 #define WRAPPER_MAGIC 0x466243b1u
@@ -200,7 +200,7 @@ uint64_t weir_image_bytes(const void *image)
 
 uint64_t weir_image_file_bytes(const char *path)
 {
-    int saved = errno, fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    int saved = errno, fd = path ? weir_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     struct stat file;
     uint64_t bytes = 0;
     if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size > 0) {
@@ -211,7 +211,7 @@ uint64_t weir_image_file_bytes(const char *path)
         }
     }
     if (fd >= 0)
-        close(fd);
+        weir_close(fd);
     errno = saved;
     return bytes;
 }

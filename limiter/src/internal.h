@@ -4,8 +4,9 @@
  *
  * Locks: only while pages are opened, replaced, or a slot is claimed. Signals are blocked meanwhile, but for our
  * own guard's, so a handler that uses the GPU never waits for the thread it interrupted, and cannot leave with
- * siglongjmp. The order is slice.c's lock, then that of slots.c; forks hold both, so that a child never sees one
- * half-taken. A child has no GPU context and no slot; it starts from nothing.
+ * siglongjmp; nothing there is a point of cancellation (calls.h). The order is slice.c's lock, then that of slots.c;
+ * forks hold both, so that a child never sees one half-taken. A child has no GPU context and no slot; it starts from
+ * nothing.
  */
 #ifndef WEIR_INTERNAL_H
 #define WEIR_INTERNAL_H

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "account.h"
+#include "calls.h"
 #include "hash.h"
 #include "internal.h"
 
@@ -97,10 +98,10 @@ bool weir_label_read(int fd, struct weir_label *label)
     char text[4096];
     int saved = errno;
     snprintf(text, sizeof text, "/proc/self/fdinfo/%d", fd);
-    int info = open(text, O_RDONLY | O_CLOEXEC);
-    ssize_t length = info < 0 ? -1 : read(info, text, sizeof text - 1);
+    int info = weir_open(text, O_RDONLY | O_CLOEXEC);
+    ssize_t length = info < 0 ? -1 : weir_read(info, text, sizeof text - 1);
     if (info >= 0)
-        close(info);
+        weir_close(info);
     errno = saved;
     if (length <= 0)
         return false;
@@ -123,10 +124,10 @@ static int open_probe(int fd)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int low = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int low = weir_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     int probe = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, LOWEST_PROBE);
     if (low >= 0)
-        close(low);
+        weir_close(low);
     return probe;
 }
 
@@ -163,6 +164,6 @@ void weir_label_close(int probe)
 {
     int saved = errno;
     if (probe >= 0 && probe != atomic_load(&device_probe))
-        close(probe);
+        weir_close(probe);
     errno = saved;
 }

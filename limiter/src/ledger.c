@@ -18,8 +18,8 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <time.h>
 
+#include "clock.h"
 #include "intents.h"
 
 #define MAX_UNITS ((UINT64_C(1) << (64 - WEIR_WORD_SUM_SHIFT)) - 1)
@@ -138,7 +138,7 @@ static bool wait_for_intent(const struct operation *op, struct weir_claim *claim
         if (round < CLAIM_TRIES / 4)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+            weir_sleep_until(weir_now() + 50 * WEIR_US);
         claimed = weir_claim_any(claim);
     }
     errno = saved;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "internal.h"
 
 #define MOST 65536 /* of a header or a stride: far more than any version will have */
@@ -30,7 +31,7 @@ static int open_page(const char *name, int flags)
     char path[PATH_MAX];
     if (!path_of(name, path))
         return -1;
-    return open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe would keep us waiting */
+    return weir_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe would keep us waiting */
 }
 
 /* Maps a whole page file; false if there is none or it is shorter than its header. */
@@ -43,7 +44,7 @@ static bool map_file(const char *name, int flags, int protection, size_t least, 
     void *page = MAP_FAILED;
     if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size >= (off_t)least)
         page = mmap(NULL, (size_t)file.st_size, protection, MAP_SHARED, fd, 0);
-    close(fd);
+    weir_close(fd);
     if (page == MAP_FAILED)
         return false;
     mapping->device = file.st_dev;
@@ -79,7 +80,7 @@ int weir_open_stats(const struct weir_slice *slice)
         return -1;
     if (fstat(fd, &file) == 0 && is_file(&slice->own->stats, &file))
         return fd;
-    close(fd);
+    weir_close(fd);
     errno = ESTALE;
     return -1;
 }

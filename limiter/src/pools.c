@@ -10,9 +10,9 @@
  * Memory of host pools, and of pools imported from other processes, is charged to nobody here.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "account.h"
+#include "clock.h"
 #include "memory.h"
 #include "pool_table.h"
 #include "streams.h"
@@ -148,7 +148,7 @@ static bool drained(CUstream stream)
     uint64_t deadline = weir_coarse_now() + DRAIN_NS;
     int saved = errno;
     while (stream_busy(stream) && weir_coarse_now() < deadline)
-        nanosleep(&(struct timespec){.tv_nsec = DRAIN_POLL_NS}, NULL);
+        weir_sleep_until(weir_now() + DRAIN_POLL_NS);
     errno = saved;
     return weir_coarse_now() < deadline;
 }

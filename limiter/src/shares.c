@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "internal.h"
 
 #define NAMES (UINT64_C(1) << 62)
@@ -21,7 +22,7 @@ static void *lock_byte(const struct weir_slice *slice, uint64_t offset)
     int saved = errno, fd = weir_open_stats(slice);
     void *lock = fd >= 0 && weir_lock_range(fd, offset, 1, F_RDLCK) ? weir_keep_locks(fd) : NULL;
     if (fd >= 0)
-        close(fd);
+        weir_close(fd);
     errno = saved;
     return lock;
 }
@@ -33,7 +34,7 @@ static bool first_lock(const struct weir_slice *slice, uint64_t start, uint64_t 
     int saved = errno, fd = weir_open_stats(slice);
     bool asked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0;
     if (fd >= 0)
-        close(fd);
+        weir_close(fd);
     errno = saved;
     *found = (uint64_t)lock.l_start;
     return asked && lock.l_type != F_UNLCK;

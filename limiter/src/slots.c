@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "glibc.h"
 #include "internal.h"
 #include "ledger.h"
@@ -181,7 +182,7 @@ static int claim(const struct weir_slice *slice)
     int slot = WEIR_NO_SLOT;
     if (fd >= 0) {
         slot = claim_on(slice, fd);
-        close(fd);
+        weir_close(fd);
     }
     if (slot == WEIR_NO_SLOT)
         weir_complain(&said, "weir: rw/stats: no slot of %u could be claimed; GPU memory is refused to this process",
@@ -226,7 +227,7 @@ bool weir_reap(const struct weir_slice *slice)
         lock_slot(slice, fd, slot, F_UNLCK);
     }
     if (fd >= 0)
-        close(fd);
+        weir_close(fd);
     errno = saved;
     return found;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,28 @@ def test_a_signal_handler_that_allocates_waits_for_nobody_and_may_jump_out_of_a_
     assert device.used == 0  # the process is gone; its slot says the same as the sum
     assert device.intent_waits == 0  # none of the process's intents was lost
     assert way == "jump" or device.peak_bytes <= 4 * MIB
+
+
+@pytest.mark.parametrize("pages", ["usable", "missing"])
+def test_a_thread_that_was_cancelled_ends_in_no_call_and_leaves_none_to_wait(
+    machine: Machine, make_slice: MakeSlice, null_driver: Path, pages: str
+) -> None:
+    """Not while pages are opened, a slot is taken, a launch waits for its turn, or a line is complained."""
+    gate = time.monotonic_ns() + 2 * 10**9
+    slice_ = make_slice(
+        ControlDevice(uuid=UUID, memory_limit=2048 * MIB, core_limit=5000, gate=1, gate_deadline=gate)
+    )
+    if pages == "missing":
+        (slice_.path / "rw/stats").unlink()
+    machine.environment["LD_LIBRARY_PATH"] = str(null_driver)
+    process = machine.start(slice_, "allocate", "launch", "look", name="cancelled")
+    output, errors = process.communicate(timeout=30)
+    assert (process.returncode, output) == (0, "3\n"), errors
+    assert ("stats" in errors) == (pages == "missing")
+    if pages == "usable":
+        device = slice_.stats.devices[0]
+        assert device.used == 0
+        assert device.throttled_time > 0
 
 
 def test_a_complaint_raises_no_signal_where_stderr_is_at_its_size_limit(
