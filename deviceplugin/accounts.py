@@ -7,8 +7,9 @@ whatever turns there were meanwhile, so no change of them hides any; when it exc
 explain, claims count for nothing for a while, longer each time. A claim counts as far as its slice's share
 goes, so too large a one hides nobody else's too small one. Who claimed too little is not known here.
 
-NVML counts the change to a kernel as use of the card, and one to another process's kernel even more; slices
-that their hosts hold up are charged without either.
+NVML counts the change to a kernel as use of the card, and one to another process's kernel a hundred times as
+much: two that launch often keep the card turning, and by NVML busy, with hardly any work. Slices that their
+hosts hold up are charged without either.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FULL = 10_000
 COVERED = 0.9  # of what the card was busy: the rest is NVML's and the claims' own error
 LATE = 300 * MS  # NVML's samples are 200 ms long, and old: claims run ahead of them and fall behind
 CHANGE = 1_300  # ns to a kernel, on an H200
-EXCHANGE = 5_000  # … more if another process's ran before it (4.9 to 6.1)
+EXCHANGE = 135_000  # … more if another process's ran before it (124 to 147)
 SHORTEST = 1_000  # ns: no kernel takes less, so no more of them are believed
 LONGEST_LOOK = 1_000 * MS  # what happened in a longer time is not known from one sample
 FIRST_DOUBT = 2_000 * MS

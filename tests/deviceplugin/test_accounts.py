@@ -90,6 +90,10 @@ def test_the_changes_to_kernels_that_nvml_counts_are_accounted_for(kernel, launc
         ((54_000, 23_700), 0.57, 0.19, True),
         ((50_500, 34_400), 0.66, 0.204, True),
         ((105_000, 1_000), 0.91, 0.255, False),  # one alone is not exchanged so often
+        ((988, 988), 0.268, 0.004, True),  # kernels of 2 µs of programs that seldom launch, on an H200
+        ((61_277, 988), 0.496, 0.125, True),
+        ((4_862, 4_855), 0.89, 0.019, True),
+        ((988, 988), 0.46, 0.198, True),  # … of 100 µs
         ((600, 400), 0.4, 0.2, False),
     ],
 )
