@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "gate.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -24,6 +25,7 @@
 
 #define GATES 8
 #define HOLD (200 * WEIR_US) /* a launch that takes longer is not made at once */
+#define UNTOLD WEIR_MS /* how often the thread looks that nobody can wake */
 #define FOR_GOOD (INT64_MAX / 2) /* the driver compares as if moments turned over */
 
 static struct gate {
@@ -42,10 +44,16 @@ static pthread_mutex_t setting_up = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the thread ---- */
 
+/* Where the wait is refused (seccomp), there are no gates from now on; those that are closed open a little late. */
 static void wait_for_ring(uint32_t seen, uint64_t until)
 {
     struct timespec time = {(time_t)(until / WEIR_S), (long)(until % WEIR_S)};
-    syscall(SYS_futex, &rings, FUTEX_WAIT_BITSET_PRIVATE, seen, until ? &time : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+    if (syscall(SYS_futex, &rings, FUTEX_WAIT_BITSET_PRIVATE, seen, until ? &time : NULL, NULL,
+                FUTEX_BITSET_MATCH_ANY) == 0 || errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
+        return;
+    atomic_store(&failed, true);
+    uint64_t look = weir_now() + UNTOLD;
+    weir_sleep_until(until ? sooner(until, look) : look);
 }
 
 static void raise_to(_Atomic uint64_t *word, uint64_t moment)

@@ -7,7 +7,7 @@ import pytest
 from .conftest import Compile, Run
 
 
-@pytest.mark.parametrize("way", ["let-go", "kept", "later", "two", "between"])
+@pytest.mark.parametrize("way", ["let-go", "kept", "later", "two", "between", "refused"])
 def test_each_gate_opens_at_its_moment_and_a_held_stream_when_it_is_let_go(
     compile_program: Compile, run: Run, way: str
 ) -> None:

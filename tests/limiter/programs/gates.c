@@ -3,13 +3,22 @@
  *
  *   gates WAY   closes a gate and prints whether it opened as it should: "let-go" when it is let go, "kept" by
  *               itself when it never is, "later" at the moment of another that was closed meanwhile, "two" each
- *               at its own, and "between" at its own while another context's stays closed.
+ *               at its own, and "between" at its own while another context's stays closed; and "refused", where
+ *               the kernel lets no thread wait for another: if at all it closed, by itself, the thread asleep but
+ *               for a look now and then, and no more is closed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "clock.h"
@@ -85,10 +94,47 @@ static bool opens_before_another(void)
     return closed && opens_on_the_dot(moment);
 }
 
+/* As a container's filter may do it; libc waits by other operations of the call. */
+static bool refuse_to_wait(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT_BITSET_PRIVATE, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+static double processor_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static bool sleeps_where_it_cannot_be_woken(void)
+{
+    uint64_t moment = weir_now() + FAR;
+    if (!refuse_to_wait())
+        return false;
+    bool closed = gate_close(CONTEXT, STREAM, moment, 0); /* not if the thread was refused before that */
+    weir_sleep_until(moment);
+    bool opened = !closed || opens_on_the_dot(moment);
+    double before = processor_seconds();
+    weir_sleep_until(weir_now() + WEIR_S);
+    return opened && processor_seconds() - before < 0.3 && !gate_close(CONTEXT, STREAM, weir_now() + FAR, 0);
+}
+
 static bool is_right(const char *way)
 {
     if (strcmp(way, "between") == 0)
         return opens_before_another();
+    if (strcmp(way, "refused") == 0)
+        return sleeps_where_it_cannot_be_woken();
 
     struct hold hold = gate_hold(CONTEXT, STREAM, 0);
     if (!hold.until || is_early(hold.until))
