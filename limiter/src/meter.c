@@ -108,7 +108,7 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
         return NULL;
     if (lane && lane->timeline == timeline)
         return lane;
-    for (unsigned probe = 0; !lane && probe < METER_PROBES; probe++) {
+    for (unsigned probe = 0; !lane && probe < METER_LANES; probe++) {
         struct lane *other = &meter->lanes[(lane_slot(key) + probe) % METER_LANES];
         if (!atomic_load(&other->key) || !((meter->open | meter->waiting) & lane_bit(meter, other)))
             lane = other;

@@ -24,7 +24,6 @@
 #include "timeline.h"
 
 #define METER_LANES 64 /* bits of a mask */
-#define METER_PROBES 8
 #define METER_BATCHES 256
 #define METER_NOTES 16
 #define METER_SHORT (50 * WEIR_US)  /* a kernel for which timing events are dear */
@@ -149,7 +148,7 @@ static inline unsigned lane_slot(uintptr_t key)
 
 static inline struct lane *lane_find(struct meter *meter, uintptr_t key)
 {
-    for (unsigned probe = 0; probe < METER_PROBES; probe++) {
+    for (unsigned probe = 0; probe < METER_LANES; probe++) {
         struct lane *lane = &meter->lanes[(lane_slot(key) + probe) % METER_LANES];
         if (atomic_load_explicit(&lane->key, memory_order_relaxed) == key)
             return lane;

@@ -283,7 +283,7 @@ void pacing_after_wait(enum pacing_scope scope, uint64_t began)
 void pacing_forget_stream(CUstream stream)
 {
     for (int i = 0; !stream_is_default(stream) && i < WEIR_MAX_DEVICES; i++)
-        if (lane_find(&meters[i], (uintptr_t)stream) && meter_await(&meters[i], 10 * WEIR_MS)) {
+        if (meters[i].stats && lane_find(&meters[i], (uintptr_t)stream) && meter_await(&meters[i], 10 * WEIR_MS)) {
             meter_forget_stream(&meters[i], stream, weir_now());
             meter_release(&meters[i]);
         }

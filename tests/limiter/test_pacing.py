@@ -43,6 +43,12 @@ class TestShare:
     ) -> None:
         assert world(limit=3000, warmup=1, **mix)["share"] == pytest.approx(0.30, abs=0.015)
 
+    def test_streams_whose_lanes_are_the_same_find_others(self, world: World) -> None:
+        """With none, each launch was charged by itself, though the kernels ran side by side."""
+        result = world(limit=9000, streams=15, crowded=1, functions=100, warmup=1)
+        assert result["share"] == pytest.approx(0.90, abs=0.015)
+        assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
+
     @pytest.mark.parametrize("late_us", [90, 5000, 20_000, 80_000])
     def test_late_wake_ups_are_made_up_for(self, world: World, late_us: int) -> None:
         assert world(limit=3000, late_us=late_us, warmup=1)["share"] == pytest.approx(0.30, abs=0.005)

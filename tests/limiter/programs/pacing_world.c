@@ -10,6 +10,7 @@
 #include "pacing_driver.h"
 
 #include "graphs.h"
+#include "meter.h"
 #include "pacing.h"
 #include "pools.h"
 #include "slice.h"
@@ -81,7 +82,10 @@ static CUstream stream_of(uint64_t number)
 {
     if (me->set.own_stream > 0)
         return CU_STREAM_PER_THREAD;
-    return (CUstream)((number % (uint64_t)me->set.streams + 1) << 8);
+    uintptr_t handle = (number % (uint64_t)me->set.streams + 1) << 8;
+    while (me->set.crowded > 0 && lane_slot(handle) > 0)
+        handle += STREAMS << 8;
+    return (CUstream)handle;
 }
 
 static void launch_one(uint64_t number)

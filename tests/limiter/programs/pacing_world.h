@@ -49,6 +49,7 @@
     X(turn_us) X(switch_us)               /* a process's turn on the GPU, and what preempting it takes */    \
     X(vary)                               /* kernels last between (1 − vary) and (1 + vary) times that */    \
     X(cooperative) X(own_stream)          /* kernels are launched so; … on the thread's default stream */     \
+    X(crowded)                            /* streams whose lanes are the same few */                         \
     X(queue) X(streams) X(step) X(functions) X(graph) X(slice)                                               \
     X(ahead)                              /* steps; the program waits for its event of so long ago … */      \
     X(drain_every)                        /* … but every so many steps for its last, and is idle then */     \
