@@ -196,7 +196,7 @@ def build(artifact: Artifact, toolchain: Toolchain) -> None:
     began = time.time()
     output.parent.mkdir(parents=True, exist_ok=True)
     strict = ["-Werror"] if os.environ.get("WEIR_STRICT") else []
-    partial = output.with_name(output.name + ".partial")
+    partial = output.with_name(f"{output.name}.{os.getpid()}.partial")  # of this build: two may run at once
     command = [*toolchain.compiler, *COMMON, *strict, *include_flags(), *artifact.flags, "-o", str(partial)]
     command += [str(path.relative_to(ROOT)) for path in sources] + list(artifact.libraries)
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

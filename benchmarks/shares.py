@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.arguments import LONGEST, Parser, number
+from limiter.layout import DEADLINE_REACH
 from limiter.pages import ControlDevice, ControlPage, read_stats, uuid_bytes
 from limiter.writer import create_control, create_stats
 from simgpu.load import program
@@ -31,7 +32,6 @@ LIBRARY = Path(__file__).resolve().parents[1] / "limiter/libweir.so"
 ALONE = (10, 30, 50, 70, 90)
 PAIR = (60, 30)
 NVML_LAG_S = 2.0  # utilisation is over a second late
-FOR_EVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Bench:
         return ControlDevice(
             uuid=uuid_bytes(self.uuid),
             core_limit=round(percent * 100),
-            slot_deadline=FOR_EVER if frame else 0,
+            slot_deadline=time.monotonic_ns() + DEADLINE_REACH if frame else 0,
             slot_frame=frame,
             slot_offset=offset,
             slot_length=length,
