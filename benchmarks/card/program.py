@@ -91,6 +91,11 @@ class Program:
         return slices_root(self._bench.box) / self.name / "rw/stats"
 
     @property
+    def control(self) -> Path:
+        """What the agent tells the limiter of this slice."""
+        return slices_root(self._bench.box) / self.name / "control"
+
+    @property
     def supervisor(self) -> int:
         """The process that was started."""
         return self._process.pid

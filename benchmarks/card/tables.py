@@ -133,9 +133,9 @@ def latency(journal: Journal) -> str:
     rows = []
     for record in ordered(journal, "latency", [row_name(one, place) for one in ARRIVALS for place in PLACES]):
         frame = f"{record['frame']} ms" if record["frame"] else DASH
-        times = [cell(record[key], 2) for key in ("p50_ms", "p99_ms")]
+        times = [cell(record.get("in_force")), *(cell(record[key], 2) for key in ("p50_ms", "p99_ms"))]
         rows.append([record["arrivals"], record["where"], frame, *times, str(record["steps"]), build(record)])
-    head = ["steps come", "where", "frame", "p50, ms", "p99, ms", "steps", "build"]
+    head = ["steps come", "where", "frame asked", "in force, ms", "p50, ms", "p99, ms", "steps", "build"]
     title = "### Latency of an inference step of 1.6 ms"
     return f"{title}\n\n{table(head, rows)}" if rows else ""
 
