@@ -33,8 +33,8 @@ PARTS: dict[str, Callable[[Bench], None]] = {
 QUICK_LIMITS = (10, 30, 70)
 SECONDS_OF_PARTS = """
 how long the parts take, in seconds, where S is --seconds and 3 are --settle; a call is planned with --rows:
-  overhead    35 each of five PyTorch programs in phases, 27 each of five others; 55 each of three ways to
-              launch, 25 memory calls: 500
+  overhead    35 each of seven PyTorch programs in phases, 27 each of five others; 55 each of three ways to
+              launch, 25 memory calls: 570
   alone       each limit S+3, PyTorch's S+7; a start 2, PyTorch's 8. All at 20: 2800; at 8: 1500.
               --rows alone/training/ is one program: 200 at 20, without its row without Weir 165
   pairs       each row S+3, and 4 to 10 for each of 20 starts; 30 more for two CPU-bound trainings.
