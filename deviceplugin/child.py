@@ -10,6 +10,7 @@ init's. So what was started in a slice can be told from the rest, however it cam
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -58,7 +59,12 @@ def resolve(command: str, search: str) -> str:
 
 
 def block() -> set[signal.Signals]:
-    """Keep our signals for `Child.wait`; gives the mask that the program starts with."""
+    """Keep our signals for `Child.wait`; gives the mask that the program starts with.
+
+    Who starts us may ignore SIGCHLD. Then the kernel would not tell of the program's end; POSIX leaves open
+    whether a program inherits that, and ours does not.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     return {number for number in before if isinstance(number, signal.Signals)}
 
@@ -101,7 +107,8 @@ class Child:
             came = signal.sigwaitinfo(PASSED_ON | {signal.SIGCHLD})
             if came.si_signo != signal.SIGCHLD:
                 if came.si_code != _SI_KERNEL:
-                    os.kill(self.pid, came.si_signo)
+                    with contextlib.suppress(PermissionError):  # it runs as another user: sudo
+                        os.kill(self.pid, came.si_signo)
                 continue
             for status in self._statuses():
                 if not os.WIFSTOPPED(status):

@@ -32,6 +32,8 @@ Say = Callable[[str], bool]  # whether the line was taken
 
 def aloud(line: str) -> bool:
     """Write a line to standard error, if that takes it at once: who shares it may not hold us up."""
+    if sys.stderr is None:  # closed before we started
+        return False
     try:
         if not select.select([], [sys.stderr], [], 0)[1]:
             return False

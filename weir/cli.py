@@ -36,6 +36,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the `weir` script."""
+    _fill_standard_descriptors()
     try:
         sys.exit(cli.main(standalone_mode=False) or 0)
     except WeirError as error:
@@ -54,6 +55,16 @@ def main() -> None:
         sys.exit(HostError.exit_code)
     except click.Abort:
         sys.exit(130)
+
+
+def _fill_standard_descriptors() -> None:
+    """Keep descriptors 0 to 2 from files of ours where they were closed: libraries write messages there.
+
+    What we start finds them closed, as it would have without us.
+    """
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:  # not inheritable
+        pass
+    os.close(spare)
 
 
 def _output_failure() -> str:

@@ -196,3 +196,8 @@ def test_a_standard_error_that_is_full_does_not_hold_the_agent_up(monkeypatch):
                 break
         os.set_blocking(write, True)  # as a terminal or a pipe is
         assert not aloud("weir: there is none")
+
+
+def test_a_standard_error_that_was_closed_before_the_start_takes_no_line(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    assert not aloud("weir: nobody hears")

@@ -1,5 +1,6 @@
 """What a program gets from `weir run` (its card, its memory, its signals), and its exit code back."""
 
+import json
 import signal
 import subprocess
 
@@ -113,3 +114,54 @@ print(signal.sigwait(ours) == ours[0], signal.sigtimedwait(ours, 0.1), flush=Tru
     running.send_signal(getattr(signal, f"SIG{name}"))
     assert running.communicate(timeout=30)[0] == "True None\n"
     assert running.returncode == 0
+
+
+AS_ANOTHER_USER = """
+import os
+from weir.cli import main
+def refuse(pid, number):
+    raise PermissionError(1, "Operation not permitted")
+os.kill = refuse
+main()
+"""
+
+
+def test_a_program_that_runs_as_another_user_outlives_a_signal_that_may_not_be_sent_to_it(box):
+    command = box.command("--", "sh", "-c", "echo ready; read line; exit 5")
+    running = box.begin([PYTHON, "-c", AS_ANOTHER_USER, *command[len(WEIR) :]])
+    assert running.stdout.readline() == "ready\n"
+    running.send_signal(signal.SIGTERM)
+    _, errors = running.communicate("\n", timeout=30)
+    assert (running.returncode, errors) == (5, "")
+
+
+# ---- what it was started with ----
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_the_program_s_end_is_seen_where_dead_children_were_ignored(box, code):
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+    start = [PYTHON, "-c", f"{ignoring}; os.execv(sys.argv[1], sys.argv[1:])"]
+    running = box.begin([*start, *box.command("--", "sh", "-c", f"exit {code}")])
+    assert running.wait(timeout=30) == code
+    assert box.slices() == {}
+
+
+DESCRIPTORS = """
+import json, os, pathlib, sys
+open_here = [os.path.exists(f"/proc/self/fd/{number}") for number in range(3)]
+ours = [os.readlink(f"/proc/{os.getppid()}/fd/{number}") for number in range(3)]
+pathlib.Path(sys.argv[1]).write_text(json.dumps([open_here, ours]))
+"""
+
+
+@pytest.mark.parametrize("closed", [{0}, {1}, {2}, {0, 1, 2}])
+def test_a_descriptor_that_was_closed_is_closed_in_the_program_and_no_file_of_ours(box, tmp_path, closed):
+    told = tmp_path / "told"
+    shell = ["sh", "-c", " ".join(['exec "$@"', *(f"{number}>&-" for number in closed)]), "sh"]
+    command = box.command("--", PYTHON, "-c", DESCRIPTORS, told)
+    subprocess.run([*shell, *command], env=box.environment, stdin=subprocess.PIPE, check=True)
+    open_there, ours = json.loads(told.read_text())
+    assert open_there == [number not in closed for number in range(3)]
+    assert all(ours[number] == "/dev/null" for number in closed)
+    assert not any(str(box.root) in file for file in ours)
