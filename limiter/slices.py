@@ -43,7 +43,6 @@ from limiter.pages import (
 )
 from weir.errors import HostError
 
-STATES = ("live", "stale", "orphan", "corrupt", "version_mismatch")
 _UNFINISHED_SECONDS = 60.0  # making a directory takes milliseconds
 
 

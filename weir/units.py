@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from weir.errors import UsageError
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
-BASIS_POINTS = 10_000
 
 _SCALE = {
     "": 1,

@@ -29,9 +29,7 @@ class Box:
         self.root = directory / "root"
         self.box = self.root / "simulated-h200"
         self.environment = {
-            **{
-                name: value for name, value in os.environ.items() if not name.startswith(("WEIR_", "SIMGPU_"))
-            },
+            **{name: value for name, value in os.environ.items() if not name.startswith(_OURS)},
             "SIMGPU_STATE": str(directory / "machine"),
         }
         self.started: list[subprocess.Popen[str]] = []

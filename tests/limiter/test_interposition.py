@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from simgpu.machines import LIBRARIES
 from .conftest import CONTEXT, LIBRARY, MIB, ROOT, Compile, Machine, MakeSlice, Run, Slice
 
 TRACE = ROOT / "tests/simgpu/data/cudart13_getproc_trace.txt"
-
-Pointers = Callable[..., list[list[str]]]
 
 
 @pytest.fixture

@@ -25,11 +25,6 @@ struct sim_context *sim_current(void)
     return depth > 0 ? stack[depth - 1] : NULL;
 }
 
-bool sim_context_on_stack(const struct sim_context *context)
-{
-    return sim_current() == context;
-}
-
 CUresult sim_context_resolve(CUcontext handle, struct sim_context **context)
 {
     struct sim_context *found = handle ? (struct sim_context *)handle : sim_current();

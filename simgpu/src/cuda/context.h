@@ -12,7 +12,6 @@
 
 CUresult sim_context_open(struct sim_context *context, CUdevice ordinal, unsigned flags); /* fill, charge */
 void sim_context_close(struct sim_context *context); /* drain, give back; the struct stays for stale handles */
-bool sim_context_on_stack(const struct sim_context *context);
 
 CUresult sim_stream_open(struct sim_context *context, unsigned flags, int priority, struct sim_stream **stream);
 void sim_streams_close(struct sim_context *context);

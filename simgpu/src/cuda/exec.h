@@ -18,9 +18,8 @@ struct sim_exec { /* a CUgraphExec */
 };
 
 CUresult sim_exec_resolve(CUgraphExec handle, struct sim_exec **exec);
-/* The executable's copy of a node of the original graph, its child graphs included. */
-CUresult sim_exec_node(struct sim_exec *exec, CUgraphNode original, CUgraphNodeType type, struct sim_node **node);
-/* … for a call that sets its parameters. */
+/* The executable's copy of a node of the original graph, its child graphs included, for a call that sets its
+ * parameters. */
 CUresult sim_exec_target(const char *function, CUgraphExec handle, CUgraphNode original, CUgraphNodeType type,
                          const void *params, struct sim_node **node);
 

@@ -22,13 +22,6 @@ static struct sim_node *find(struct sim_graph *graph, const struct sim_node *ori
     return NULL;
 }
 
-CUresult sim_exec_node(struct sim_exec *exec, CUgraphNode original, CUgraphNodeType type,
-                       struct sim_node **node)
-{
-    *node = original ? find(exec->graph, (const struct sim_node *)original) : NULL;
-    return *node && (*node)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 CUresult sim_exec_target(const char *function, CUgraphExec handle, CUgraphNode original, CUgraphNodeType type,
                          const void *params, struct sim_node **node)
 {
@@ -38,7 +31,8 @@ CUresult sim_exec_target(const char *function, CUgraphExec handle, CUgraphNode o
         result = sim_exec_resolve(handle, &exec);
     if (result || !params)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
-    return sim_exec_node(exec, original, type, node);
+    *node = original ? find(exec->graph, (const struct sim_node *)original) : NULL;
+    return *node && (*node)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode original,

@@ -115,14 +115,12 @@ struct sim_ticket sim_host_push(uint32_t channel, void (*function)(void *), void
 /* ---- words in memory (word.c) ---- */
 
 int sim_word_start(void); /* the thread that SIM_OP_WAIT_VALUE and …WRITE_VALUE need; call before, without the lock */
-bool sim_word_meets(uint32_t flags, uint64_t word, uint64_t value);
 
 /* ---- faults (fault.c) ---- */
 
 /* At the top of every entry point: the injected result for this function, or 0. Costs one load when none is set. */
 int sim_fault(const char *function);
 bool sim_device_lost(uint32_t device);
-void sim_xid_raise(uint32_t device, uint32_t xid); /* lock held by the caller */
 
 /* Exported by both libraries, for simgpu/faults.py: set `calls` coming calls of `function` to fail with `result`
  * (calls 0: none any more), take a card off the bus or put it back, raise an XID. 0 or a negative errno. */

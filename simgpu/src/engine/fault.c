@@ -66,7 +66,8 @@ bool sim_device_lost(uint32_t device)
            sim_machine->devices[device].lost;
 }
 
-void sim_xid_raise(uint32_t device, uint32_t xid)
+/* With the lock held. */
+static void raise_xid(uint32_t device, uint32_t xid)
 {
     uint32_t index = atomic_load(&sim_machine->xid_count) % SIM_XIDS;
     sim_machine->xids[index] = (struct sim_xid){.time = sim_now(), .device = device, .xid = xid};
@@ -118,7 +119,7 @@ EXPORT int simgpu_lose(uint32_t device, int lost)
     atomic_fetch_add(&sim_machine->lost_count, (uint32_t)((lost != 0) - (int)card->lost));
     card->lost = lost != 0;
     if (lost)
-        sim_xid_raise(device, 79); /* "GPU has fallen off the bus" */
+        raise_xid(device, 79); /* "GPU has fallen off the bus" */
     sim_unlock();
     return 0;
 }
@@ -129,7 +130,7 @@ EXPORT int simgpu_xid(uint32_t device, uint32_t xid)
     if (error || device >= sim_machine->device_count)
         return error ? error : -ENODEV;
     sim_lock();
-    sim_xid_raise(device, xid);
+    raise_xid(device, xid);
     sim_unlock();
     return 0;
 }

@@ -55,7 +55,7 @@ static void write_word(const struct sim_op *op)
         __atomic_store_n((uint32_t *)word, (uint32_t)op->argument, __ATOMIC_SEQ_CST);
 }
 
-bool sim_word_meets(uint32_t flags, uint64_t word, uint64_t value)
+static bool meets(uint32_t flags, uint64_t word, uint64_t value)
 {
     bool wide = flags & SIM_WORD_64;
     switch (flags & SIM_WORD_CONDITION) {
@@ -73,7 +73,7 @@ bool sim_word_meets(uint32_t flags, uint64_t word, uint64_t value)
 static bool reached(const struct sim_op *op)
 {
     uint64_t word;
-    return read_word(op, &word) && sim_word_meets(op->flags, word, op->argument);
+    return read_word(op, &word) && meets(op->flags, word, op->argument);
 }
 
 bool sim_word_try(const struct sim_op *op)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-void nvml_uuid_text(char text[48], const char *prefix, const uint8_t uuid[16]) {
+static void uuid_text(char text[48], const char *prefix, const uint8_t uuid[16]) {
     int length = snprintf(text, 48, "%s", prefix);
     for (int i = 0; i < 16; i++) {
         if (i == 4 || i == 6 || i == 8 || i == 10)
@@ -21,9 +21,9 @@ void nvml_uuid_text(char text[48], const char *prefix, const uint8_t uuid[16]) {
 static void uuid_of(const struct nvml_handle *at, char text[48]) {
     const struct sim_device *card = &sim_machine->devices[at->device];
     if (at->mig == NVML_WHOLE_CARD)
-        nvml_uuid_text(text, "GPU-", card->uuid);
+        uuid_text(text, "GPU-", card->uuid);
     else
-        nvml_uuid_text(text, "MIG-", card->mig[at->mig].uuid);
+        uuid_text(text, "MIG-", card->mig[at->mig].uuid);
 }
 
 /* Boards have no printed serial number here: theirs is made of the card's UUID, so it is stable and unique. */

@@ -33,8 +33,6 @@ nvmlDevice_t nvml_handle_of(uint32_t device, int32_t mig);
 /* Copies text into the caller's buffer, or says that it is too small. */
 nvmlReturn_t nvml_text(char *buffer, unsigned int length, const char *text);
 
-void nvml_uuid_text(char text[48], const char *prefix, const uint8_t uuid[16]);
-
 /*
  * An entry point that writes one value of a card: `at` is the open handle, `card` the card's state, read with
  * the lock held. There is nothing else in it.
