@@ -6,6 +6,7 @@ and a file that is none is a CorruptPageError, as a page that is none.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -135,4 +136,6 @@ def rewrite(path: Path, identity: Identity) -> None:
         partial.write_text(json.dumps(asdict(identity)) + "\n")
         partial.rename(path / "slice.json")
     except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise HostError(f"{path}/slice.json: cannot be written: {error.strerror}") from error

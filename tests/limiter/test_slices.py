@@ -1,16 +1,18 @@
 """Slice directories: made whole, found with a state, swept when nobody lives in them, never followed."""
 
 import ctypes
+import errno
 import json
 import os
 import time
 
 import pytest
 
-from limiter import layout, slices
-from limiter.identity import Identity, Share
+from limiter import layout, slices, writer
+from limiter.identity import Identity, Share, load_identity, rewrite
 from limiter.pages import read_control
 from tests.limiter.tenant import Tenant
+from weir.errors import HostError
 
 UUID = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
@@ -237,3 +239,24 @@ def test_a_stats_page_that_cannot_be_made_anew_is_left(make, tmp_path):
     assert not slices.mend(path)
     slices.sweep(tmp_path)
     assert states(tmp_path) == {"alice": "corrupt"}
+
+
+REPLACED = {
+    "slice.json": lambda path: rewrite(path, load_identity(path)),
+    "control": lambda path: writer.create_control(path / "control", read_control(path / "control")),
+    "rw/stats": lambda path: writer.create_stats(path / "rw/stats", 7, 1),
+}
+
+
+@pytest.mark.parametrize("file", REPLACED)
+def test_a_file_that_cannot_be_replaced_stays_and_nothing_is_left_beside_it(make, monkeypatch, file):
+    path, _ = make()
+    before = sorted(path.rglob("*")), (path / file).read_bytes()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.rename", full)
+    with pytest.raises((OSError, HostError), match="No space left on device"):
+        REPLACED[file](path)
+    assert (sorted(path.rglob("*")), (path / file).read_bytes()) == before
