@@ -34,8 +34,11 @@ def _slice(state: SliceState) -> dict[str, Any]:
         "generation": str(container.generation),  # 64 bits: more than a JSON number keeps everywhere
         "started": container.started,
         "policy": container.policy,
+        "priority": container.priority,
+        "frame_seconds": container.frame,
         "backend": container.backend,
         "mps_daemon_lives": container.daemon_lives,
+        "agent_lives": container.agent_lives,
         "gpu_uuid": claims.gpu_uuid,
         "slice": claims.index,
         "limit": {"memory_bytes": claims.memory_limit, "sm_ratio": claims.core_limit},

@@ -16,7 +16,7 @@ from pathlib import Path
 from exporter.snapshot import REGION_STATES, Claims, Container, Counters, Leased, SlicesReading
 from limiter import layout
 from limiter.identity import Identity, Lease
-from limiter.pages import ControlDevice, ControlPage, DeviceStats, StatsPage
+from limiter.pages import ControlDevice, ControlPage, DeviceStats, StatsPage, in_force
 from limiter.slices import Observation, observe
 from weir.mps import daemon_lives
 
@@ -86,9 +86,11 @@ def _container(one: Observation, now: Now) -> Container | None:
         policy=identity.policy,
         backend=identity.backend,
         daemon_lives=_daemon_lives(identity),
+        agent_lives=_agent_lives(control, now),
         slices=_slices(identity, control, stats, now),
         lease=_leased(identity.lease, now),
         priority=identity.priority,
+        frame=identity.frame_ms / 1000 or None,
         path=str(one.path),
         supervisor=one.supervisor,
         pids=tuple(process.pid for process in stats.processes),
@@ -110,6 +112,12 @@ def _leased(lease: Lease, now: Now) -> Leased | None:
 def _daemon_lives(identity: Identity) -> bool | None:
     pipes = Path(identity.mps_pipes)
     return daemon_lives(pipes) if identity.mps_pipes and pipes.is_dir() else None
+
+
+def _agent_lives(control: ControlPage, now: Now) -> bool | None:
+    """By what the agent renews in every page; one of an older version has no such field."""
+    renewed = max((held.card_deadline for held in control.devices), default=0)
+    return in_force(renewed, now.monotonic) if renewed else None
 
 
 def _hook_errors(stats: StatsPage) -> dict[str, int]:

@@ -85,9 +85,11 @@ class Container:
     reaped: int = 0  # slots taken back from dead processes
     forgeries: int = 0  # times the agent put back what others wrote into the control page
     priority: int = 1
+    frame: float | None = None  # the longest frame of time slots that it agrees to; None: any
     backend: str = "weir"  # who holds its share of the card
     lease: Leased | None = None  # None: none, or one that has ended
     daemon_lives: bool | None = None  # the MPS daemon it was started with; None: none, or nobody can tell
+    agent_lives: bool | None = None  # somebody renews what the control page says; None: nobody can tell
     path: str = ""  # of its directory
     supervisor: int = 0  # process ID; 0: none lives
     unaccounted_calls: dict[str, int] = field(default_factory=dict)  # let through, by what they were for

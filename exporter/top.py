@@ -45,7 +45,8 @@ def top(as_json: bool, once: bool, simulate: str | None, root: Path | None, inte
 
     ASKED and GIVEN are shares of the card's time. HELD BACK is the part of the time in which launches waited
     for their turn: 100 % of a program that always wants more than its share. LIMIT is the one in force,
-    REFUSED counts allocations, PROCS processes. What a lease lowers stands below.
+    REFUSED counts allocations, PROCS processes. A priority of 0, a frame that was asked for, and what a lease
+    lowers stand below. "no agent": quotas alone hold, and nothing is lent (weir doctor says what to do).
     """
     slices, nvml = open_sources(simulate, root)
     collection = Collection(slices, nvml, Renderer(__version__), Settings(period=interval))

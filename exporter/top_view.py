@@ -54,16 +54,25 @@ def _empty(snapshot: Snapshot) -> list[RenderableType]:
 
 
 def _slices(states: list[SliceState], snapshot: Snapshot, width: int) -> list[RenderableType]:
-    """The slices of a card, if any: the table, and a line for each lease that holds one of them lower."""
+    """The slices of a card, if any: the table, and lines about wishes for turns and about leases."""
     if not states:
         return []
     ordered = sorted(states, key=lambda one: (*one.container.key, one.claims.index))
+    wishes = (_wishes(one.container) for one in ordered)
     leases = (_lease(one, one.container.lease, snapshot.time) for one in ordered if one.container.lease)
-    return [_table(ordered, width), *filter(None, leases)]
+    return [_table(ordered, width), *filter(None, wishes), *filter(None, leases)]
 
 
 def _name(container: Container) -> str:
     return "/".join(part for part in container.key if part)
+
+
+def _wishes(container: Container) -> Text | None:
+    """What was asked of its turns, as `alice: priority 0, frame 10 ms`; None where nothing was."""
+    asked = ["priority 0"] if container.priority == 0 else []
+    if container.frame:
+        asked.append(f"frame {container.frame * 1000:.0f} ms")
+    return Text(f"{_name(container)}: {', '.join(asked)}", style="dim") if asked else None
 
 
 def _lease(state: SliceState, lease: Leased, now: float) -> Text | None:
@@ -136,12 +145,11 @@ def _row(state: SliceState) -> dict[str, Text]:
 
 def _asked(state: SliceState) -> Text:
     """What was asked of the card: a share of its time, which burst may exceed, or of its multiprocessors."""
-    asked = state.claims.core_requested
-    unit = (
-        " SMs" if state.container.backend == "mps" else " burst" if state.container.policy == "burst" else ""
-    )
+    asked, own = state.claims.core_requested, state.container
+    unit = " SMs" if own.backend == "mps" else " burst" if own.policy == "burst" else ""
     text = Text("no cap" if asked is None else f"{_percent(asked)}{unit}")
-    return text if state.container.daemon_lives is not False else text.append(", no daemon", "bold red")
+    gone = "daemon" if own.daemon_lives is False else "agent" if own.agent_lives is False else ""
+    return text.append(f", no {gone}", "bold red") if gone else text
 
 
 def _processes(state: SliceState) -> Text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
 from dataclasses import replace
@@ -15,57 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.collection import Collection
 from exporter.render import Renderer
 from exporter.report import report
-from exporter.slices import Now, SlicesCollector
+from exporter.slices import SlicesCollector
 from exporter.snapshot import Leased
 from limiter import layout, slices, writer
-from limiter.identity import Identity, Lease, Share
-from limiter.pages import ControlDevice, ControlPage, uuid_bytes
+from limiter.identity import Lease
 from tests.exporter.builders import MIB, UUID, FakeCollector, gpus, snapshot
-
-NOW = Now(monotonic=500_000_000_000, wall=1_700_000_500.0)
-
-
-class Root:
-    """A root with slices whose pages the tests write."""
-
-    def __init__(self, path):
-        self.path = path
-        self.locks = []
-
-    def slice(self, name, generation=7, cards=1, live=True, **changes):
-        share = Share(uuid=UUID, index=0, memory_bytes=3000 * MIB, cores_bp=3000, guarantee_bp=3000)
-        identity = Identity(name, generation, 1_700_000_000.0, (share,) * cards, **changes)
-        held = ControlDevice(uuid_bytes(UUID), memory_limit=3000 * MIB, core_limit=3000, core_guarantee=3000)
-        directory, lock = slices.create(self.path, identity, ControlPage(generation, (held,) * cards))
-        if live:
-            self.locks.append(lock)
-        else:
-            os.close(lock)
-        return directory
-
-    def stats(self, directory, device=0, **values):
-        """Write counters of a card as the limiter would."""
-        page = (directory / "rw/stats").open("r+b")
-        with page:
-            for name, value in values.items():
-                field = getattr(layout.StatsDevice, name)
-                start = layout_size(layout.StatsHeader) + device * layout_size(layout.StatsDevice)
-                page.seek(start + field.offset)
-                page.write(struct.pack("<Q", value))
-
-    def collector(self):
-        return SlicesCollector(self.path, now=lambda: NOW)
-
-    def read(self):
-        return self.collector().collect()
-
-    def close(self):
-        for lock in self.locks:
-            os.close(lock)
-
-
-def layout_size(structure):
-    return ctypes.sizeof(structure)
+from tests.exporter.root import NOW, Root
 
 
 def used(bytes_):
@@ -145,6 +99,26 @@ def test_a_lease_is_told_with_its_end_on_the_wall_clock(root, left, lease):
     assert one.lease == lease
     (told,) = report(snapshot(one), 0.0)["slices"]
     assert told["lease"] == (lease and {"ends": NOW.wall + 30, "memory_bytes": 1000 * MIB, "sm_ratio": 0.1})
+
+
+@pytest.mark.parametrize(("asked", "frame"), [(0, None), (10, 0.01)])
+def test_what_was_asked_of_its_turns_is_read(root, asked, frame):
+    root.slice("alice", priority=0, frame_ms=asked)
+    (one,) = root.read().containers
+    assert (one.priority, one.frame) == (0, frame)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "lives"),
+    [(NOW.monotonic + 1, True), (NOW.monotonic, False), (0, None)],
+    ids=["renewed", "passed", "an older page"],
+)
+def test_an_agent_lives_while_it_renews_the_page(root, deadline, lives):
+    directory = root.slice("alice")
+    page = slices.observe_one(directory).control
+    renewed = replace(page.devices[0], card_deadline=deadline)
+    writer.update_control(directory / "control", replace(page, devices=(renewed,)))
+    assert root.read().containers[0].agent_lives is lives
 
 
 def test_forgeries_that_the_agent_counted_in_the_page_are_the_container_s(root):

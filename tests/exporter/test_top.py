@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from exporter.report import report
 from exporter.snapshot import Counters, GpusReading, Health, Leased
 from exporter.top import top
 from exporter.top_view import bar, view
@@ -58,6 +53,15 @@ def test_a_share_that_may_be_exceeded_is_said_to_be(policy, asked, said):
 def test_a_slice_whose_daemon_is_gone_is_marked(lives, mark):
     row = line(shown(snapshot(container("alice", backend="mps", daemon_lives=lives))), "alice")
     assert ("60 % SMs, no daemon" in row) == mark
+
+
+@pytest.mark.parametrize(
+    ("lives", "said"), [(True, "60 % burst"), (None, "60 % burst"), (False, ", no agent")]
+)
+def test_a_slice_that_no_agent_looks_after_is_marked(lives, said):
+    text = shown(snapshot(container("alice", policy="burst", agent_lives=lives)), width=80)
+    assert line(text, "alice").split("62 %")[0].strip().endswith(said)
+    assert report(snapshot(container("alice", agent_lives=lives)), 0.0)["slices"][0]["agent_lives"] is lives
 
 
 def test_a_card_has_a_line_with_utilisation_and_memory():
@@ -126,6 +130,7 @@ WIDE = {
     "plain": container("alice"),
     "much": container("alice", claims(memory_used=143_155 * MIB, memory_limit=143_155 * MIB)),
     "no daemon": container("alice", backend="mps", daemon_lives=False),
+    "no agent": container("alice", policy="burst", agent_lives=False),
 }
 
 
@@ -144,6 +149,18 @@ def test_what_matters_least_goes_first_where_it_is_narrow():
     some, fewer = (line(shown(snapshot(container("a" * 16)), width=cells), "SLICE") for cells in (70, 60))
     assert some.split() == ["SLICE", "ASKED", "GIVEN", "MEMORY", "LIMIT", "REFUSED", "PROCS"]
     assert fewer.split() == ["SLICE", "ASKED", "GIVEN", "MEMORY", "LIMIT"]
+
+
+@pytest.mark.parametrize(
+    ("priority", "frame", "said"),
+    [(0, None, "priority 0"), (1, 0.01, "frame 10 ms"), (0, 0.2, "priority 0, frame 200 ms"), (1, None, "")],
+)
+def test_what_was_asked_of_a_slice_s_turns_is_said_under_the_slices_of_its_card(priority, frame, said):
+    shot = snapshot(container("alice", priority=priority, frame=frame), container("bob"))
+    told = [one for one in shown(shot, width=80).splitlines() if one.startswith("alice: ")]
+    assert told == ([f"alice: {said}"] if said else [])
+    alice = report(shot, 0.0)["slices"][0]
+    assert (alice["priority"], alice["frame_seconds"]) == (priority, frame)
 
 
 @pytest.mark.parametrize(
@@ -247,38 +264,3 @@ def test_a_narrow_screen_leaves_out_bars_and_cuts_no_number():
 
 def test_a_slice_that_is_lent_more_still_shows_what_it_asked():
     assert "60 %" in line(shown(snapshot(container("alice", claims(core_limit=None)))), "alice")
-
-
-@pytest.fixture
-def on_a_terminal(tmp_path):
-    """A `weir top` that has drawn three times: (process, our end of its terminal, what it said)."""
-    command = [sys.executable, "-m", "weir", "top", "--root", str(tmp_path), "--interval", "0.1"]
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
-    os.close(theirs)
-    said = b""
-    try:
-        while said.count(b"No slices") < 3:
-            said += os.read(ours, 65536)
-        yield process, ours, said
-    finally:
-        process.kill()
-        process.wait()
-        with contextlib.suppress(OSError):  # the test has closed it
-            os.close(ours)
-
-
-def test_on_a_terminal_it_renews_itself_until_it_is_interrupted(on_a_terminal):
-    process, ours, said = on_a_terminal
-    process.send_signal(signal.SIGINT)
-    with contextlib.suppress(OSError):  # the other end is closed
-        while more := os.read(ours, 65536):
-            said += more
-    assert process.wait(timeout=20) == 0
-    assert said.endswith(b"\x1b[?1049l"), "the screen was not given back"
-
-
-def test_it_ends_when_its_terminal_is_gone(on_a_terminal):
-    process, ours, _ = on_a_terminal
-    os.close(ours)
-    assert process.wait(timeout=20) == 0
