@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 from importlib.metadata import entry_points
 
 import click
@@ -14,15 +15,17 @@ import click
 from weir import __version__
 from weir.errors import HostError, WeirError
 
+_COMMANDS = "weir.commands"
+
 
 class RoomCommands(click.Group):
     """A click group whose commands are the entry points of the group `weir.commands`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(point.name for point in entry_points(group="weir.commands"))
+        return sorted(entry_points(group=_COMMANDS).names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for point in entry_points(group="weir.commands", name=cmd_name):
+        for point in entry_points(group=_COMMANDS, name=cmd_name):
             command: click.Command = point.load()
             return command
         return None
@@ -45,6 +48,9 @@ def main() -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(error.exit_code)
+    except click.NoSuchOption as error:
+        click.echo(f"weir: {_unknown_option(error)}", err=True)
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         click.echo(f"weir: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
@@ -55,6 +61,20 @@ def main() -> None:
         sys.exit(HostError.exit_code)
     except click.Abort:
         sys.exit(130)
+
+
+def _unknown_option(error: click.NoSuchOption) -> str:
+    """Says which commands have the option, else which of this one's are like it by more than the dashes."""
+    having = sorted(
+        f"weir {point.name}"
+        for point in entry_points(group=_COMMANDS)
+        if any(error.option_name in option.opts for option in point.load().params)
+    )
+    if having:
+        return f"{error.message.rstrip('.')}; that is an option of {', '.join(having)}"
+    word = error.option_name.lstrip("-")
+    alike = [one for one in error.possibilities or () if get_close_matches(word, [one.lstrip("-")])]
+    return click.NoSuchOption(error.option_name, possibilities=alike).format_message()
 
 
 def _fill_standard_descriptors() -> None:

@@ -42,6 +42,21 @@ def test_what_nobody_knows_is_one_line_and_code_2(arguments):
     assert result.stderr.startswith("weir: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--lease", "30s"], "'--lease'; that is an option of weir set\n"),
+        (["set", "alice", "--backend", "mps"], "'--backend'; that is an option of weir run\n"),
+        (["--gpu", "0", "run"], "'--gpu'; that is an option of weir demo, weir run\n"),
+        (["run", "--memry", "1GiB"], "Did you mean '--memory'?\n"),
+        (["run", "--leese", "30s"], "'--leese'.\n"),
+        (["set", "alice", "--nam", "bob"], "'--nam'.\n"),
+    ],
+)
+def test_an_option_that_is_not_there_gets_only_advice_that_helps(arguments, said):
+    assert weir(*arguments).stderr.endswith(said)
+
+
 def test_alone_it_shows_its_help():
     result = weir()
     assert result.returncode == 2
