@@ -144,6 +144,26 @@ def test_each_of_its_processes_reports_to_one_file(h200: Any, tmp_path: Path) ->
     assert all(line["kernels"] == 20 for line in lines)
 
 
+@pytest.mark.parametrize("arguments", ["--help", "--launches 1", "--seconds 60 --report-every 0.05"])
+def test_output_that_cannot_be_written_ends_it_in_one_line(h200: Any, arguments: str) -> None:
+    result = h200.run("sh", "-c", f'"$0" {arguments} >/dev/full', PROGRAM)
+    why = "No space left on device; give it a place that can be written to"
+    assert (result.returncode, result.stderr) == (5, f"weir-load: standard output: {why}\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "why"), [("/dev/full", "No space left on device"), ("/none/report", "No such file or directory")]
+)
+def test_a_report_that_cannot_be_written_ends_it_in_one_line(h200: Any, file: str, why: str) -> None:
+    result = h200.run(PROGRAM, "--launches", "1", "--report", file)
+    assert (result.returncode, result.stderr) == (5, f"weir-load: --report: {file}: {why}\n")
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--launches 1"])
+def test_an_output_that_was_closed_is_no_failure(h200: Any, arguments: str) -> None:
+    assert h200.run("sh", "-c", f'"$0" {arguments} >&- 2>&-', PROGRAM).returncode == 0
+
+
 def test_a_signal_to_the_first_process_ends_them_all(
     h200: Any, eventually: Callable[[Callable[[], bool]], None]
 ) -> None:

@@ -139,6 +139,8 @@ struct report {
     uint64_t last_launches;
 };
 
+/* Ends the process with status 5 and one line if `file`, called so in --report, did not take all that was written. */
+void output_flush(FILE *file, const char *name);
 void report_open(struct report *report, const struct options *options, unsigned process);
 void report_restart(struct report *report); /* forget what the warm-up counted */
 void report_error(struct report *report, CUresult result);

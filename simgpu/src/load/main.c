@@ -3,9 +3,11 @@
  *
  * Processes fork before CUDA is touched (a context does not survive a fork); the first process waits for the
  * others and passes SIGTERM on. SIGTERM and SIGINT end a run after the launches under way, with its last line
- * and status 0. Status 1: the driver failed where it had no reason to; 2: a bad option.
+ * and status 0. Status 1: the driver failed where it had no reason to; 2: a bad option; 5: what it has to say
+ * cannot be written.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -89,8 +91,17 @@ static int wait_for_children(void) {
     return worst;
 }
 
+/* Where a standard descriptor was closed, the driver would open a file of its own there, and get our lines. */
+static void fill_standard_descriptors(void) {
+    int spare;
+    while ((spare = open("/dev/null", O_RDWR)) >= 0 && spare <= STDERR_FILENO)
+        continue;
+    close(spare);
+}
+
 int main(int argc, char **argv) {
     static struct options options;
+    fill_standard_descriptors();
     options_parse(&options, argc, argv);
     struct sigaction action = {.sa_handler = on_stop};
     sigaction(SIGTERM, &action, NULL);

@@ -183,6 +183,7 @@ void options_parse(struct options *options, int argc, char **argv) {
             exit(2);
         if (found == 'h') {
             print_help();
+            output_flush(stdout, "-");
             exit(0);
         }
         store(options, &rows[found], optarg);

@@ -18,16 +18,27 @@
 
 #include "load.h"
 
+static _Noreturn void output_failed(const char *name) {
+    if (strcmp(name, "-") == 0)
+        fprintf(stderr, "weir-load: standard output: %s; give it a place that can be written to\n", strerror(errno));
+    else
+        fprintf(stderr, "weir-load: --report: %s: %s\n", name, strerror(errno));
+    exit(5);
+}
+
+void output_flush(FILE *file, const char *name) {
+    if (fflush(file) != 0 || ferror(file))
+        output_failed(name);
+}
+
 void report_open(struct report *report, const struct options *options, unsigned process) {
     *report = (struct report){.options = options, .process = process, .file = stdout};
     if (strcmp(options->report, "-") != 0) {
         int descriptor = open(options->report, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         report->file = descriptor < 0 ? NULL : fdopen(descriptor, "a");
     }
-    if (!report->file) {
-        fprintf(stderr, "weir-load: --report: %s: %s\n", options->report, strerror(errno));
-        exit(1);
-    }
+    if (!report->file)
+        output_failed(options->report);
     report_restart(report);
 }
 
@@ -84,7 +95,7 @@ void report_line(struct report *report, const char *phase) {
             (unsigned long long)counters->kernels,
             (double)counters->kernels * report->options->kernel_us * 1e-6, events, latency, rate,
             (unsigned long long)counters->allocated, errors);
-    fflush(report->file);
+    output_flush(report->file, report->options->report);
     report->last = now;
     report->last_launches = counters->launches;
 }
