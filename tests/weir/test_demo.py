@@ -127,17 +127,18 @@ ROW = Row("alice", 0.6, 0.597, 0.595, 2 * GIB, 8 * GIB, 0)
 
 @pytest.mark.parametrize("held", [True, False])
 def test_the_verdict_says_what_it_is_about_on_every_line(held):
-    text = printed(final([], [ROW], [Judgement(held, "alice got it")], "simulated NVIDIA H200"))
+    text = printed(final([], [ROW], [Judgement(held, "alice got it")], "simulated NVIDIA H200", "weir top"))
     row, *judged = [line for line in text.splitlines() if "alice" in line]
     assert all(part in row for part in ("60 %", "59.7 %", "59.5 %", "2 GiB", "8 GiB"))
     assert all("simulated" in line for line in judged)
     assert ("NOT HELD" in text) is not held
+    assert ("What else is on the card (weir top shows it)" in text) is not held
     assert text.count("simulated NVIDIA H200") == 2
 
 
 def test_the_table_fits_a_terminal_of_80_columns_and_has_no_blank_at_the_end_of_its_last_line():
     wide = Row("alice", 0.6, 0.597, 0.595, 120.5 * GIB, 8 * GIB, 1)
-    text = printed(final([], [wide], [], "simulated NVIDIA H200"), width=80)
+    text = printed(final([], [wide], [], "simulated NVIDIA H200", "weir top"), width=80)
     assert "…" not in text
     assert all(part in text for part in ("59.7 %", "OWN COUNT", "120.5 GiB", "REFUSED"))
     assert "measured on a simulated NVIDIA H200\n" in text
@@ -146,7 +147,7 @@ def test_the_table_fits_a_terminal_of_80_columns_and_has_no_blank_at_the_end_of_
 @pytest.mark.parametrize(("width", "bars"), [(60, False), (79, False), (80, True)])
 def test_on_a_narrow_terminal_no_number_is_cut_for_a_bar(width, bars):
     wide = Row("alice", 0.6, 0.597, 0.595, 120.5 * GIB, 8 * GIB, 1)
-    text = printed(final([], [wide], [], "simulated NVIDIA H200"), width=width)
+    text = printed(final([], [wide], [], "simulated NVIDIA H200", "weir top"), width=width)
     assert ("…" in text, "┃" in text) == (False, bars)
     assert all(part in text for part in ("alice", "60 %", "59.7 %", "59.5 %", "120.5 GiB", "8 GiB"))
 
@@ -241,6 +242,35 @@ def test_the_whole_demo_holds_its_slices_on_a_simulated_card(tmp_path, environme
     assert "OVER" not in said
     assert demo.returncode == ("NOT HELD" in said), said
     assert left_behind(tmp_path) == []
+
+
+TOP = "weir top --simulate h200 --root {root} shows it"
+OTHERS = f"; end what else is on the card first ({TOP}), or give another card with --gpu"
+SAME = f"; the demo's names are its own: end that slice first ({TOP})"
+
+
+@pytest.mark.parametrize(
+    ("there", "refused", "advice"),
+    [
+        (("--name", "carla", "--cores", "50"), "--cores: 60: does not fit", OTHERS),
+        (("--name", "carla", "--memory", "130GiB"), "--memory: ", OTHERS),
+        (("--name", "bob", "--cores", "5"), "--name: bob: not allowed", SAME),
+    ],
+    ids=["time", "memory", "a name"],
+)
+def test_a_demo_that_finds_no_room_says_what_to_do(tmp_path, environment, there, refused, advice):
+    command = [sys.executable, "-m", "weir", "run", "--simulate", "h200", "--root", str(tmp_path), *there]
+    program = (sys.executable, "-c", "print(flush=True); input()")
+    with subprocess.Popen(
+        [*command, "--", *program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        other.stdout.readline()
+        demo = start_demo(tmp_path, environment)
+        last = demo.communicate(timeout=60)[0].splitlines()[-1]
+        other.stdin.close()
+    assert demo.returncode == 1
+    assert refused in last
+    assert advice.format(root=tmp_path) in last
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

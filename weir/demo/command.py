@@ -7,6 +7,7 @@ the numbers are off.
 
 from __future__ import annotations
 
+import shlex
 import signal
 import socket
 import tempfile
@@ -79,6 +80,11 @@ def check_card(target: Target) -> None:
         raise UsageError("--gpu", target.gpu, f"one of {', '.join(names) or 'none'}")
 
 
+def looking(target: Target, root: Path | None) -> str:
+    """The command that shows what is on the card."""
+    return shlex.join(["weir", "top", *target.exporter_options, *(("--root", str(root)) if root else ())])
+
+
 def free_port(preferred: int) -> int:
     """The preferred port of the loopback, or 0 (any free one) if it is taken."""
     with socket.socket() as attempt:
@@ -108,12 +114,12 @@ def demo(seconds: float, simulate: str | None, gpu: str | None, root: Path | Non
         signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory(prefix="weir-demo-") as directory, Programs(Path(directory)) as programs:
         show = Show(console, target.simulate is not None, target.why)
-        session = Session(programs, Path(directory), target.run_options, root)
+        session = Session(programs, Path(directory), target.run_options, root, looking(target, root))
         with show:
             _measure(session, show, seconds, target)
         judgements = [session.judge(plan, own_counts=show.simulated) for plan in session.shown]
         rows = [session.row(plan) for plan in session.shown]
-    console.print(final(show.head, rows, judgements, show.where))
+    console.print(final(show.head, rows, judgements, show.where, session.top))
     return 0 if all(one.held for one in judgements) else 1
 
 

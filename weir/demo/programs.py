@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.errors import WeirError
@@ -30,11 +30,12 @@ def _end_with_parent() -> None:
 
 @dataclass(frozen=True)
 class Program:
-    """A started program and where its output goes."""
+    """A started program, where its output goes, and what to do about some of its exit codes."""
 
     name: str
     process: subprocess.Popen[bytes]
     output: Path
+    advice: Mapping[int, str] = field(default_factory=dict)
 
     def said(self) -> str:
         """All it has said."""
@@ -48,7 +49,9 @@ class Program:
     def check(self) -> None:
         """Raise WeirError if it has ended with an error."""
         if code := self.process.poll():
-            raise WeirError(f"{self.name}: ended with {code}: {self.last_line() or 'it said nothing'}")
+            said = self.last_line() or "it said nothing"
+            advice = f"; {self.advice[code]}" if code in self.advice else ""
+            raise WeirError(f"{self.name}: ended with {code}: {said}{advice}")
 
 
 class Programs:
@@ -73,8 +76,8 @@ class Programs:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def start(self, name: str, arguments: Sequence[str]) -> Program:
-        """Run `weir ARGUMENTS`."""
+    def start(self, name: str, arguments: Sequence[str], advice: Mapping[int, str] | None = None) -> Program:
+        """Run `weir ARGUMENTS`; `advice`: what to do if it ends with that exit code."""
         output = self._directory / f"{name}.log"
         with output.open("wb") as log:
             process = subprocess.Popen(
@@ -86,7 +89,7 @@ class Programs:
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
-        program = Program(name, process, output)
+        program = Program(name, process, output, advice or {})
         self._started.append(program)
         return program
 

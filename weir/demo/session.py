@@ -14,6 +14,7 @@ from weir.demo.programs import WEIR, Program, Programs
 from weir.demo.readings import Reading, own_share, reports, scrape, share
 from weir.demo.verdict import Judgement, judge_memory, judge_share
 from weir.demo.view import Row
+from weir.errors import DoesNotFitError, UsageError
 
 KERNEL_US = 1000
 PERIOD = 0.25  # seconds between two collections, and between two looks at them
@@ -50,6 +51,7 @@ class Session:
     directory: Path
     target: tuple[str, ...]  # --simulate MACHINE or --gpu N, as weir run takes it
     root: Path | None = None
+    top: str = "weir top"  # the command that shows who else is on the card
     address: str = ""
     shown: list[Plan] = field(default_factory=list)  # the slices that were begun
     readings: list[Reading] = field(default_factory=list)
@@ -86,8 +88,17 @@ class Session:
         load = ("--", *WEIR, "load", *plan.load, "--report", str(self.report_of(plan)))
         size = ("--memory", plan.memory, *cores)
         return self.programs.start(
-            plan.name, ("run", "--name", plan.name, *size, *self.target, *self._root, *load)
+            plan.name, ("run", "--name", plan.name, *size, *self.target, *self._root, *load), self._advice
         )
+
+    @property
+    def _advice(self) -> dict[int, str]:
+        """What to do where a slice of the demo is refused, by the exit code."""
+        return {
+            UsageError.exit_code: f"the demo's names are its own: end that slice first ({self.top} shows it)",
+            DoesNotFitError.exit_code: f"end what else is on the card first ({self.top} shows it), "
+            "or give another card with --gpu",
+        }
 
     def read(self) -> None:
         """Scrape once, if there is an address. A page that was read before is no new reading."""

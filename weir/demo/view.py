@@ -95,9 +95,12 @@ def screen(
 
 
 def final(
-    head: Sequence[RenderableType], rows: Iterable[Row], judgements: Sequence[Judgement], where: str
+    head: Sequence[RenderableType], rows: Iterable[Row], judgements: Sequence[Judgement], where: str, top: str
 ) -> RenderableType:
-    """What stays on the screen: the table, each judgement, and the verdict, labelled if simulated."""
+    """What stays on the screen: the table, each judgement, and the verdict, labelled if simulated.
+
+    `top`: the command that shows who else may have had what the slices did not get.
+    """
     held = all(one.held for one in judgements)
     label = "  (simulated)" if where.startswith("simulated") else ""
     lines = [
@@ -106,4 +109,6 @@ def final(
     ]
     told = "HELD: every slice got its share and kept its limit" if held else "NOT HELD: the numbers are off"
     verdict = Text(f"{told} ({where})", style="bold green" if held else "bold red")
+    if not held:
+        verdict.append(f"\nWhat else is on the card ({top} shows it) and a busy host take from shares", "dim")
     return Group(*head, "", Slices(tuple(rows)), _measured_on(where), "", *lines, "", verdict)
