@@ -27,21 +27,6 @@ static CUresult remember_prefetch(CUdeviceptr pointer, size_t count, const CUmem
     return allocation ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult check_location(const CUmemLocation *location)
-{
-    uint32_t device;
-    switch ((int)location->type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-        return sim_device_resolve(location->id, &device);
-    case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
 /* The first versions name a place by an ordinal, the host by CU_DEVICE_CPU. */
 static CUmemLocation location_of(CUdevice ordinal)
 {
@@ -60,9 +45,10 @@ static CUresult prefetch(const char *function, const struct prefetch *range, CUs
 {
     struct sim_context *context;
     struct sim_stream *stream;
+    uint32_t device;
     CUresult result = sim_enter_context(function, &context);
     if (!result)
-        result = check_location(&range->to);
+        result = sim_place_of(&range->to, &device);
     if (!result)
         result = sim_stream_resolve(handle, per_thread, &stream);
     if (!result && sim_stream_capturing(stream))
@@ -131,12 +117,13 @@ static void remember(struct sim_hints *hints, CUmem_advise advice, const CUmemLo
 static CUresult advise(const char *function, CUdeviceptr pointer, size_t count, CUmem_advise advice,
                        const CUmemLocation *location)
 {
+    uint32_t device;
     CUresult result = sim_enter(function);
     bool placed = advice >= CU_MEM_ADVISE_SET_PREFERRED_LOCATION && advice != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
     if (!result && (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
         result = CUDA_ERROR_INVALID_VALUE;
     if (!result && placed)
-        result = check_location(location);
+        result = sim_place_of(location, &device);
     if (result)
         return result;
     sim_memory_lock();

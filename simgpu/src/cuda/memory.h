@@ -148,8 +148,9 @@ void sim_host_destroy(struct sim_allocation *allocation); /* page-locked memory 
 /* With the lock held: the managed allocation that holds all of the range; NULL: none. (managed.c) */
 struct sim_allocation *sim_managed_find(CUdeviceptr pointer, size_t count);
 
-/* ---- places (place.c): what a copy or an attribute may touch ---- */
+/* ---- places (place.c): where memory may lie, and what a copy or an attribute may touch ---- */
 
+CUresult sim_place_of(const CUmemLocation *location, uint32_t *device); /* device: SIM_NONE for the host */
 /* Lock not held. Is [address, address + bytes) memory that the card may touch? device: SIM_NONE for host memory. */
 CUresult sim_place_check(uint64_t address, uint64_t bytes, uint32_t *device);
 

@@ -107,21 +107,11 @@ void sim_physical_drop_if_unused(struct sim_physical *physical)
 
 static CUresult check_properties(const CUmemAllocationProp *prop, uint32_t *device)
 {
-    *device = SIM_NONE;
     if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
-    switch ((int)prop->location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-        return sim_device_resolve(prop->location.id, device);
-    case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    return sim_place_of(&prop->location, device);
 }
 
 /* With the lock held. */

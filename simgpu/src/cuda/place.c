@@ -1,5 +1,5 @@
 /*
- * Which memory a copy, a memset or an attribute may touch, and where it lies.
+ * Where memory may lie, and which of it a copy, a memset or an attribute may touch.
  *
  * An address in the arena belongs to an allocation or is refused: freed, never allocated, mapped without
  * access. Any other address is the program's own memory, which a wrong copy hits as it would on a real card.
@@ -43,4 +43,19 @@ CUresult sim_place_check(uint64_t address, uint64_t bytes, uint32_t *device)
     }
     sim_memory_unlock();
     return result;
+}
+
+CUresult sim_place_of(const CUmemLocation *location, uint32_t *device)
+{
+    *device = SIM_NONE;
+    switch ((int)location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return sim_device_resolve(location->id, device);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
 }

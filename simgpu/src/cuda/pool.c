@@ -99,21 +99,6 @@ bool sim_pools_release_unused(uint32_t device)
 
 /* ---- entry points ---- */
 
-static CUresult place_of(const CUmemLocation *location, uint32_t *device)
-{
-    *device = SIM_NONE;
-    switch ((int)location->type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-        return sim_device_resolve(location->id, device);
-    case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
     uint32_t device;
@@ -123,7 +108,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     if (!result && poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         result = SIM_UNSIMULATED("cuMemPoolCreate with handles that are no file descriptors");
     if (!result)
-        result = place_of(&poolProps->location, &device);
+        result = sim_place_of(&poolProps->location, &device);
     if (result)
         return result;
     sim_memory_lock();

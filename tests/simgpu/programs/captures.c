@@ -3,14 +3,11 @@
  *
  * What it does not do: break rules (capture_rules.c).
  */
-#include "client.h"
+#include "graph.h"
 
-static CUstream stream;
-
-static void begin(CUstreamCaptureMode mode)
+static void begin_capture(CUstreamCaptureMode mode)
 {
-    start();
-    stream = new_stream(CU_STREAM_NON_BLOCKING);
+    begin();
     OK(cuStreamBeginCapture(stream, mode));
 }
 
@@ -21,40 +18,20 @@ static size_t nodes_of(CUgraph graph)
     return count;
 }
 
-static long launch_time(CUgraph graph)
-{
-    CUgraphExec exec;
-    CUevent from = new_event(), to = new_event();
-    OK(cuGraphInstantiate(&exec, graph, 0));
-    OK(spin(stream, HEAD_START));
-    OK(cuEventRecord(from, stream));
-    OK(cuGraphLaunch(exec, stream));
-    OK(cuEventRecord(to, stream));
-    return between(from, to);
-}
-
 /* ---- what becomes of calls ---- */
-
-static _Atomic int calls;
-
-static void count_call(void *unused)
-{
-    (void)unused;
-    calls++;
-}
 
 static void captured_work_runs_when_the_graph_is_launched(void)
 {
     CUgraph graph;
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     OK(spin(stream, 2 * MS));
-    OK(cuLaunchHostFunc(stream, count_call, NULL));
+    OK(cuLaunchHostFunc(stream, count_call, (void *)1));
     OK(spin(stream, 3 * MS));
     OK(cuStreamEndCapture(stream, &graph));
     OK(cuStreamQuery(stream)); /* nothing was queued */
     EQUAL(nodes_of(graph), 3);
     EQUAL(calls, 0);
-    REQUIRE(launch_time(graph) >= 5000);
+    REQUIRE(launch_time(instantiate(graph)) >= 5000);
     EQUAL(calls, 1);
 }
 
@@ -90,7 +67,7 @@ static void a_capture_spreads_by_events_and_must_be_joined(void)
 {
     CUgraph graph;
     CUstreamCaptureStatus status;
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     CUstream second = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent fork = new_event(), join = new_event();
     OK(spin(stream, MS));
@@ -108,7 +85,7 @@ static void a_capture_spreads_by_events_and_must_be_joined(void)
     size_t edges = 0;
     OK(cuGraphGetEdges(graph, NULL, NULL, NULL, &edges));
     EQUAL(edges, 3);
-    EQUAL(launch_time(graph), 6000);
+    EQUAL(launch_time(instantiate(graph)), 6000);
 
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(cuEventRecord(fork, stream));
@@ -134,7 +111,7 @@ static void a_capture_can_be_looked_at_and_steered(void)
     const CUgraphEdgeData *data;
     CUgraphNode empty;
     size_t count;
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     OK(spin(stream, MS));
     OK(cuStreamGetCaptureInfo(stream, &status, &id, &seen, &tail, &data, &count));
     EQUAL(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
