@@ -18,8 +18,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from limiter import layout
+
 MS = 1_000_000
-FULL = 10_000
 COVERED = 0.9  # of what the card was busy: the rest is NVML's and the claims' own error
 LATE = 300 * MS  # NVML's samples are 200 ms long, and old: claims run ahead of them and fall behind
 CHANGE = 1_300  # ns to a kernel, on an H200
@@ -88,7 +89,7 @@ def _take(known: _Card[K], claims: Iterable[Claim[K]], passed: int) -> float:
     launches: list[tuple[float, bool]] = []
     for one in claims:
         last, room = before.get(one.key, (one, LATE))
-        room = min(room + passed * one.share / FULL, LATE)
+        room = min(room + passed * one.share / layout.FULL_CORES, LATE)
         used = min(max(one.gpu_time - last.gpu_time, 0), room)
         known.claims[one.key] = (one, room - used)
         total += used

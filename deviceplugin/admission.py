@@ -8,14 +8,13 @@ Pure, but for the lock under which it is asked and answered.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deviceplugin.office import open_lock
+from deviceplugin.office import locked, open_lock
 from limiter import layout
 from limiter.identity import Share
 from limiter.slices import Observation
@@ -32,16 +31,12 @@ def admission(box: Path) -> Iterator[None]:
     descriptor = open_lock(box / "admission.lock")
     try:
         deadline = time.monotonic() + _ADMISSION_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise HostError(
-                        f"{box}/admission.lock: another weir run or weir set holds it and does not go on"
-                    ) from None
-                time.sleep(0.01)
+        while not locked(descriptor):
+            if time.monotonic() > deadline:
+                raise HostError(
+                    f"{box}/admission.lock: another weir run or weir set holds it and does not go on"
+                )
+            time.sleep(0.01)
         yield
     finally:
         os.close(descriptor)

@@ -16,7 +16,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-FULL = 10_000
+from limiter import layout
+
+FULL = layout.FULL_CORES
 MS = 1_000_000
 
 FRAME = 20 * MS  # 20 and 50 ms held a pair to the same point on an H200; the shorter waits less

@@ -58,7 +58,8 @@ def ring(bell: int) -> None:
         os.write(bell, b"!")
 
 
-def _locked(lock: int, how: int = fcntl.LOCK_EX) -> bool:
+def locked(lock: int, how: int = fcntl.LOCK_EX) -> bool:
+    """Whether the lock is ours now; never waits."""
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -110,7 +111,7 @@ def holder(box: Path) -> Sign | None:
         return None
     try:
         last = sign_of(lock)
-        return None if _locked(lock, fcntl.LOCK_SH) else last
+        return None if locked(lock, fcntl.LOCK_SH) else last
     finally:
         os.close(lock)
 
@@ -177,7 +178,7 @@ class Office:
             self.held = False
             self._take_up(open_lock(self._path))
         if not self.held:
-            if not (_locked(self._lock) or self._deposed()) or not self._in_place():
+            if not (locked(self._lock) or self._deposed()) or not self._in_place():
                 return False
             self.held = True
             self._worker.begin()
@@ -200,7 +201,7 @@ class Office:
             lock = open_lock(fresh)
             opened.callback(os.close, lock)
             self._sign(lock)
-            if not _locked(lock):
+            if not locked(lock):
                 return False
             fresh.rename(self._path)
             opened.pop_all()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from deviceplugin.accounts import FIRST_DOUBT, FULL, LATE, LONGEST_DOUBT, LONGEST_LOOK, MS, Accounts, Claim
+from deviceplugin.accounts import FIRST_DOUBT, LATE, LONGEST_DOUBT, LONGEST_LOOK, MS, Accounts, Claim
+from limiter.layout import FULL_CORES
 
 LOOK = 100 * MS
 BEHIND = 3  # looks
@@ -15,7 +16,7 @@ class Card:
     def __init__(self, several=(), **shares):
         self.several = several
         self.accounts = Accounts()
-        self.shares = shares or {"a": FULL}
+        self.shares = shares or {"a": FULL_CORES}
         self.gpu_time = dict.fromkeys(self.shares, 0)
         self.launches = dict.fromkeys(self.shares, 0)
         self.shown = [0.0] * BEHIND
@@ -126,9 +127,9 @@ def test_a_claim_beyond_what_its_slice_may_use_does_not_hide_what_others_use():
 
 
 def test_a_slice_that_came_or_whose_counter_fell_back_claims_nothing_by_that():
-    card = Card(a=FULL)
+    card = Card(a=FULL_CORES)
     card.run(1, 0.5, a=0.5)
-    card.shares["new"], card.gpu_time["new"], card.gpu_time["a"] = FULL, 10**18, 0
+    card.shares["new"], card.gpu_time["new"], card.gpu_time["a"] = FULL_CORES, 10**18, 0
     assert card.run(2, 0.9, a=0.1, new=0.0) < 1
 
 
