@@ -45,3 +45,13 @@ def assert_charged(machine: Machine, slice_: Slice, commands: Sequence[str], siz
         assert slice_.stats.devices[0].used - CONTEXT == size
         assert in_use(machine) - idle - CONTEXT == size
         assert slice_.stats.devices[0].hook_errors == 0
+
+
+def assert_refused_past_the_limit(machine: Machine, slice_: Slice, kind: str) -> None:
+    """Out of memory past the limit, nothing else of it remembered, and there again after a free."""
+    commands = (f"buffer:{200 * MIB}", f"{kind}:{100 * MIB}", "free:0", f"{kind}:{100 * MIB}")
+    with resting(machine, slice_, *commands) as results:
+        assert results == ["0", "2", "0", "0"]
+        card = slice_.stats.devices[0]
+        assert (card.denied_limit, card.denied_device, card.hook_errors) == (1, 0, 0)
+        assert card.peak_bytes <= LIMIT

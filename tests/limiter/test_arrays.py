@@ -7,7 +7,7 @@ import pytest
 from limiter.pages import ControlDevice
 
 from .conftest import CONTEXT, MIB, Machine, MakeSlice, Slice
-from .kinds import LIMIT, PROGRAM, assert_charged, resting, small_slice
+from .kinds import PROGRAM, assert_charged, assert_refused_past_the_limit, resting, small_slice
 from .outside import NVML, Watch, in_use
 
 
@@ -41,12 +41,7 @@ def test_what_is_charged_is_what_the_card_gives(
 def test_past_the_limit_every_kind_is_out_of_memory_and_works_again_after_a_free(
     machine: Machine, slice_: Slice, kind: str
 ) -> None:
-    commands = (f"buffer:{200 * MIB}", f"{kind}:{100 * MIB}", "free:0", f"{kind}:{100 * MIB}")
-    with resting(machine, slice_, *commands) as results:
-        assert results == ["0", "2", "0", "0"]
-        card = slice_.stats.devices[0]
-        assert (card.denied_limit, card.denied_device, card.hook_errors) == (1, 0, 0)
-        assert card.peak_bytes <= LIMIT
+    assert_refused_past_the_limit(machine, slice_, kind)
 
 
 def test_small_arrays_fill_a_slice_and_no_more(machine: Machine, slice_: Slice) -> None:

@@ -54,6 +54,14 @@ def eventually(true: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.01)
 
 
+def ready(machine: Machine, slice_: Slice, name: str, argument: str) -> subprocess.Popen[str]:
+    """A program of programs/ that is set up, and goes on when it reads a byte."""
+    program = machine.start(slice_, argument, name=name)
+    assert program.stdout
+    assert program.stdout.readline() == "ready\n"
+    return program
+
+
 def blocked_signals(pid: int, name: str) -> list[int]:
     """Of each thread of that name: which of the signals 1 to 31 it has blocked, as bits."""
     threads = list(Path(f"/proc/{pid}/task").iterdir())
@@ -135,9 +143,7 @@ class TestGates:
         self, machine: Machine, make_slice: MakeSlice, card: bytes, then: str
     ) -> None:
         slice_ = make_slice(ControlDevice(card, core_limit=5000))
-        program = machine.start(slice_, then, name="gated")
-        assert program.stdout
-        assert program.stdout.readline() == "ready\n"
+        program = ready(machine, slice_, "gated", then)
         frame = 20_000 * MS
         opening = close_slot(slice_, frame, 3_000 * MS)
         output, errors = program.communicate("x", timeout=30)
@@ -155,10 +161,8 @@ class TestGates:
         self, machine: Machine, make_slice: MakeSlice, card: bytes
     ) -> None:
         slice_ = make_slice(ControlDevice(card, core_limit=5000))
-        program = machine.start(slice_, "sync", name="gated")
-        assert program.stdout
+        program = ready(machine, slice_, "gated", "sync")
         assert program.stdin
-        assert program.stdout.readline() == "ready\n"
         close_slot(slice_, 60_000 * MS, 30_000 * MS)
         program.stdin.write("x")
         program.stdin.flush()
@@ -170,9 +174,7 @@ class TestGates:
         self, machine: Machine, make_slice: MakeSlice, card: bytes
     ) -> None:
         slice_ = make_slice(ControlDevice(card, core_limit=9000))
-        program = machine.start(slice_, "1000", name="gated_contexts")
-        assert program.stdout
-        assert program.stdout.readline() == "ready\n"
+        program = ready(machine, slice_, "gated_contexts", "1000")
         slot = {"slot_frame": 2 * MS, "slot_length": MS, "slot_deadline": time.monotonic_ns() + 60_000 * MS}
         slice_.update(**slot)
         output, errors = program.communicate("x", timeout=60)

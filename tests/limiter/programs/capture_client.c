@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 {
     CUmodule module;
     context = gpu_open();
-    REQUIRE(!GPU(cuModuleLoadData)(&module, ptx));
+    REQUIRE(!GPU(cuModuleLoadData)(&module, spin_ptx));
     REQUIRE(!GPU(cuModuleGetFunction)(&function, module, "weir_spin"));
     REQUIRE(!GPU(cuStreamCreate)(&one, CU_STREAM_NON_BLOCKING));
     REQUIRE(!GPU(cuStreamCreate)(&two, CU_STREAM_NON_BLOCKING));

@@ -8,12 +8,11 @@
 #include <unistd.h>
 
 #include "gpu.h"
+#include "spin.h"
 
 #define SIZE ((size_t)3 << 20)
 #define LARGE ((size_t)160 << 20)
 
-static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-                          ".visible .entry weir_spin(.param .u64 ns)\n{\nret;\n}\n";
 static CUfunction function;
 static CUcontext context;
 static CUstream one, two;

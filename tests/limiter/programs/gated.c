@@ -11,9 +11,8 @@
 #include <unistd.h>
 
 #include "gpu.h"
+#include "spin.h"
 
-static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-                          ".visible .entry weir_spin(.param .u64 ns)\n{\nret;\n}\n";
 static unsigned long long ns = 100000;
 static void *parameters[] = {&ns};
 
@@ -31,7 +30,7 @@ int main(int argc, char **argv)
     CUstream stream;
     REQUIRE(argc == 2);
     gpu_open();
-    REQUIRE(GPU(cuModuleLoadData)(&module, ptx) == CUDA_SUCCESS);
+    REQUIRE(GPU(cuModuleLoadData)(&module, spin_ptx) == CUDA_SUCCESS);
     REQUIRE(GPU(cuModuleGetFunction)(&spin, module, "weir_spin") == CUDA_SUCCESS);
     REQUIRE(GPU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     for (int i = 0; i < 20; i++) {

@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include "gpu.h"
-
-static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-                          ".visible .entry weir_spin(.param .u64 ns)\n{\nret;\n}\n";
+#include "spin.h"
 
 static CUfunction function;
 static CUstream stream;
@@ -45,7 +43,7 @@ static void open_card(CUdevice card, CUfunction *loaded, CUstream *made)
     CUcontext context;
     REQUIRE(GPU(cuDevicePrimaryCtxRetain)(&context, card) == CUDA_SUCCESS);
     REQUIRE(GPU(cuCtxSetCurrent)(context) == CUDA_SUCCESS);
-    REQUIRE(GPU(cuModuleLoadData)(&module, ptx) == CUDA_SUCCESS);
+    REQUIRE(GPU(cuModuleLoadData)(&module, spin_ptx) == CUDA_SUCCESS);
     REQUIRE(GPU(cuModuleGetFunction)(loaded, module, "weir_spin") == CUDA_SUCCESS);
     REQUIRE(GPU(cuStreamCreate)(made, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
 }

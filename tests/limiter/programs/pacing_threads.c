@@ -21,8 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
-                          ".visible .entry weir_spin(.param .u64 ns)\n{\nret;\n}\n";
+#include "spin.h"
 
 static void *driver;
 
@@ -52,7 +51,7 @@ static CUfunction load(void)
 {
     CUmodule module;
     CUfunction function;
-    CALL(cuModuleLoadData, &module, ptx);
+    CALL(cuModuleLoadData, &module, spin_ptx);
     CALL(cuModuleGetFunction, &function, module, "weir_spin");
     return function;
 }
