@@ -15,6 +15,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from limiter import layout
+
 MS = 1_000_000
 QUIET = 300 * MS  # a slice without launches for so long is not busy
 LONGEST_QUIET = 3_000 * MS
@@ -103,7 +105,7 @@ class Appetite(Generic[K]):
         elif not record.began:
             record.began, record.gpu_time = now, gpu_time
         elif now - record.began >= max(TRIAL, 4 * min(longest, LONGEST_QUIET)):
-            _judge(record, (gpu_time - record.gpu_time) * 10_000, share, now)
+            _judge(record, (gpu_time - record.gpu_time) * layout.FULL_CORES, share, now)
             record.began, record.gpu_time = now, gpu_time
         return now >= record.until
 
