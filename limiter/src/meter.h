@@ -29,6 +29,7 @@
 #define METER_SHORT (50 * WEIR_US)  /* a kernel for which timing events are dear */
 #define METER_PENDING 128 /* above that, batches go on rather than wait in great numbers */
 #define METER_CONTEXTS 8
+#define METER_PATIENCE (10 * WEIR_MS) /* for who holds it, where there is no doing without */
 
 /* What launches were charged by: the limit in force and, in slot mode, the slot (else zeros). */
 struct terms {
@@ -167,13 +168,12 @@ static inline bool meter_try(struct meter *meter)
     return !atomic_flag_test_and_set_explicit(&meter->held, memory_order_acquire);
 }
 
-/* The same, and waits a while for whoever holds it; false: he may be dead, and his events then end the measuring. */
+/* The same, and waits so long for whoever holds it; false: he may be dead, and his events then end the measuring. */
 static inline bool meter_await(struct meter *meter, uint64_t patience)
 {
-    uint64_t now = weir_now();
-    patience += now;
     bool taken = meter_try(meter);
-    for (; !taken && now < patience; now = weir_now(), taken = meter_try(meter))
+    uint64_t now = !taken && patience ? weir_now() : 0, until = now + patience;
+    for (; !taken && now < until; now = weir_now(), taken = meter_try(meter))
         weir_sleep_until(now + 50 * WEIR_US);
     return taken;
 }

@@ -1,8 +1,8 @@
 /*
  * See pacing.h. One meter per device of the slice, in memory that costs nothing until it is touched. No lock is held
- * while a launch waits or while the driver launches, and none is waited for: who does not get the meter takes his
- * launch from the ticket all the same and lets the holder settle it. A launch into a stream that captures is no work
- * yet, so it is neither paced nor measured; the launch of the graph is.
+ * while a launch waits or while the driver launches. Who does not get the meter takes his launch from the ticket all
+ * the same and lets the holder settle it, and his batch goes on; only for a function that was never measured is it
+ * waited for. A launch into a stream that captures is no work yet; the launch of the graph is paced and measured.
  */
 #include "pacing.h"
 
@@ -148,26 +148,26 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
 }
 
 /*
- * Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What
- * was never measured and cannot be, because events fail in this context, is free: hook_errors says so, and
- * a program is not slowed down by a guess.
+ * Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What cannot be,
+ * because events fail in this context, is free where it never was: a guess slows no program down, hook_errors tells.
  */
 static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict,
-                          const struct pacer_rule *rule, uint64_t now)
+                          const struct pacer_rule *rule)
 {
     struct meter *meter = launch->meter;
-    uint64_t charge = estimate_charge(launch->estimate, now);
     struct pacing pacing = {.meter = meter};
-    if (meter_try(meter)) {
+    uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
+    bool held = meter_await(meter, known ? 0 : METER_PATIENCE);
+    uint64_t now = weir_now(), charge = estimate_charge(launch->estimate, now);
+    if (held) {
         put_ticket(launch, verdict, rule, now, &pacing);
         meter_release(meter);
     } else {
         pacing.lane = lane_find(meter, launch->key);
     }
     if (!pacing.lane) {
-        charge = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
-        meter_charge(meter, (int64_t)charge, rule->limit, now);
-        launch_count(&meter->stats->gpu_time, charge);
+        meter_charge(meter, (int64_t)known, rule->limit, now);
+        launch_count(&meter->stats->gpu_time, known);
         launch_count(&meter->stats->launches, 1);
         return (struct pacing){.meter = NULL};
     }
@@ -191,7 +191,7 @@ static struct pacing begin_slowly(struct launch *launch, uintptr_t function)
     struct pacer_rule rule;
     catch_up(launch, now);
     struct pacer_verdict verdict = turn_await(launch, &rule, now);
-    struct pacing pacing = book(launch, &verdict, &rule, weir_now());
+    struct pacing pacing = book(launch, &verdict, &rule);
     pacing.began = weir_now();
     if (pacing.meter && !atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed)) {
         pacing.first = launch->estimate;
@@ -235,7 +235,7 @@ void pacing_end(const struct pacing *pacing, CUresult result)
     if (pacing->first && result != CUDA_SUCCESS)
         atomic_store_explicit(&pacing->first->pending, 0, memory_order_relaxed);
     int error = errno;
-    if (pacing->lane && result == CUDA_SUCCESS && meter_try(pacing->meter)) { /* else the batch goes on */
+    if (pacing->lane && result == CUDA_SUCCESS && meter_await(pacing->meter, pacing->first ? METER_PATIENCE : 0)) {
         if (pacing->first || pacing->meter->pending < METER_PENDING)
             meter_close(pacing->meter, pacing->lane, now);
         meter_release(pacing->meter);
@@ -283,7 +283,7 @@ void pacing_after_wait(enum pacing_scope scope, uint64_t began)
 void pacing_forget_stream(CUstream stream)
 {
     for (int i = 0; !stream_is_default(stream) && i < WEIR_MAX_DEVICES; i++)
-        if (meters[i].stats && lane_find(&meters[i], (uintptr_t)stream) && meter_await(&meters[i], 10 * WEIR_MS)) {
+        if (meters[i].stats && lane_find(&meters[i], (uintptr_t)stream) && meter_await(&meters[i], METER_PATIENCE)) {
             meter_forget_stream(&meters[i], stream, weir_now());
             meter_release(&meters[i]);
         }

@@ -80,6 +80,17 @@ class TestShare:
         result = world(limit=limit, kernel_us=kernel_us, seconds=30)
         assert limit / 10_000 <= result["share"] < most
 
+    @pytest.mark.parametrize("streams", [1, 8])
+    @pytest.mark.parametrize("record_us", [10, 20])
+    def test_first_kernels_are_not_free_while_another_thread_has_the_meter(
+        self, worlds: Worlds, record_us: int, streams: int
+    ) -> None:
+        """Which it has most of the time: each of its launches is measured, and events take it long."""
+        measured = {"kernel_us": 5, "queue": 0}
+        first = {"thread": 0, "kernel_us": 20_000, "functions": 100, "queue": 0, "streams": streams}
+        result = worlds(measured, first, limit=3000, record_us=record_us, seconds=0.6)[0]
+        assert 0.2 < result["share"] < 0.31
+
     def test_a_quiet_time_saves_up_a_tenth_of_a_second(self, world: World) -> None:
         """Of budget: 30 ms of a GPU at 30 %, once, and what a second holds beside."""
         windows = world(limit=3000, seconds=20, quiet_at=4, quiet_for=10)["windows"]

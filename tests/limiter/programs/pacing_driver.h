@@ -35,7 +35,7 @@ static CUresult fake_record(CUevent event, CUstream stream)
 {
     if (capturing())
         abort(); /* an event in a capture would become part of the graph */
-    spend(1.34);
+    spend(me->set.record_us);
     me->records++;
     me->calls++;
     if (within(me->set.broken_at, me->set.broken_for))
@@ -101,8 +101,8 @@ void gate_forget_all(void) {}
 static unsigned launch_event(CUstream stream, uint64_t before)
 {
     unsigned index = (uintptr_t)stream >> 8 & (STREAMS - 1);
-    uint64_t launched = me->launched[index];
-    return launched > before ? me->done[index][(launched - before - 1) % LAUNCHES] : 0;
+    uint64_t launched = process()->launched[index];
+    return launched > before ? process()->done[index][(launched - before - 1) % LAUNCHES] : 0;
 }
 
 static bool pending(unsigned event)
@@ -148,11 +148,11 @@ static bool is_longer(uint64_t number)
 static void run_kernel(CUstream stream, double ns)
 {
     unsigned index = (uintptr_t)stream >> 8 & (STREAMS - 1);
-    unsigned *event = &me->done[index][me->launched[index]++ % LAUNCHES];
+    unsigned *event = &process()->done[index][process()->launched[index]++ % LAUNCHES];
     if (!*event)
         *event = new_event();
     events[*event] = NEVER;
-    ns *= varied() * (is_longer(me->launched[index]) ? me->set.longer : 1);
+    ns *= varied() * (is_longer(process()->launched[index]) ? me->set.longer : 1);
     enqueue(stream, (struct op){(uint64_t)ns, me->now + SUBMIT, *event, true});
 }
 

@@ -220,18 +220,18 @@ static void await(unsigned event)
 
 static void enqueue(CUstream stream, struct op op)
 {
-    unsigned index = (uintptr_t)stream >> 8 & (STREAMS - 1), process = (unsigned)(me - tenants);
-    struct channel *channel = &gpu.channels[process][index];
+    unsigned index = (uintptr_t)stream >> 8 & (STREAMS - 1), number = (unsigned)(process() - tenants);
+    struct channel *channel = &gpu.channels[number][index];
     gpu_catch_up();
     while (channel->count == QUEUE)
         await(head(channel)->event);
     channel->ops[(channel->head + channel->count++) % QUEUE] = op;
-    gpu.filled[process] |= UINT32_C(1) << index;
+    gpu.filled[number] |= UINT32_C(1) << index;
 }
 
 static struct op *last_op(CUstream stream)
 {
-    struct channel *channel = &gpu.channels[me - tenants][(uintptr_t)stream >> 8 & (STREAMS - 1)];
+    struct channel *channel = &gpu.channels[process() - tenants][(uintptr_t)stream >> 8 & (STREAMS - 1)];
     return &channel->ops[(channel->head + channel->count - 1) % QUEUE];
 }
 

@@ -23,7 +23,7 @@ static struct weir_slice slices[TENANTS]; /* a stride of 0: each device number s
 
 static unsigned slice_number(void)
 {
-    return me->set.slice < 0 ? (unsigned)(me - tenants) : (unsigned)me->set.slice;
+    return me->set.slice < 0 ? (unsigned)(process() - tenants) : (unsigned)me->set.slice;
 }
 
 const struct weir_slice *weir_slice(void)
@@ -39,7 +39,7 @@ const struct weir_slice *weir_slice(void)
 
 static struct weir_stats_device *stats(void) { return weir_stats_device(weir_slice(), 0); }
 
-int weir_current_device(void) { return (int)(me - tenants); }
+int weir_current_device(void) { return (int)(process() - tenants); }
 void weir_pools_waited(bool for_all) { (void)for_all; }
 
 bool weir_graph_begin(struct weir_graph_use *use, CUgraphExec graph, CUstream stream)
@@ -82,7 +82,8 @@ static CUstream stream_of(uint64_t number)
 {
     if (me->set.own_stream > 0)
         return CU_STREAM_PER_THREAD;
-    uintptr_t handle = (number % (uint64_t)me->set.streams + 1) << 8;
+    uint64_t others = (uint64_t)(me - process()) * (uint64_t)me->set.streams;
+    uintptr_t handle = (number % (uint64_t)me->set.streams + others + 1) << 8;
     while (me->set.crowded > 0 && lane_slot(handle) > 0)
         handle += STREAMS << 8;
     return (CUstream)handle;

@@ -50,6 +50,8 @@
     X(vary)                               /* kernels last between (1 − vary) and (1 + vary) times that */    \
     X(cooperative) X(own_stream)          /* kernels are launched so; … on the thread's default stream */     \
     X(crowded)                            /* streams whose lanes are the same few */                         \
+    X(record_us)                          /* host time that recording an event takes */                      \
+    X(thread)                             /* it is a thread of that tenant's process, with other streams */  \
     X(queue) X(streams) X(step) X(functions) X(graph) X(slice)                                               \
     X(ahead)                              /* steps; the program waits for its event of so long ago … */      \
     X(drain_every)                        /* … but every so many steps for its last, and is idle then */     \
@@ -63,7 +65,8 @@ struct settings {
 
 static const struct settings defaults = {.limit = 10000, .kernel_us = 1000, .seconds = 5, .host_us = 3.5,
                                          .queue = 64, .streams = 1, .functions = 1, .ahead = -1,
-                                         .turn_us = 2000, .switch_us = 220, .slice = -1};
+                                         .turn_us = 2000, .switch_us = 220, .record_us = 1.34, .slice = -1,
+                                         .thread = -1};
 
 static void set_one(struct settings *settings, char *argument)
 {
@@ -113,6 +116,9 @@ static struct tenant tenants[TENANTS], *me = tenants;
 static unsigned tenant_count;
 static ucontext_t scheduler;
 static uint64_t horizon; /* until then nobody else does anything */
+
+/* Who has the GPU, streams and the limiter's state together with it. */
+static struct tenant *process(void) { return me->set.thread < 0 ? me : &tenants[(unsigned)me->set.thread]; }
 
 __thread const char *weir_entered; /* each tenant has a stack of its own */
 
