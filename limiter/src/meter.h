@@ -101,6 +101,7 @@ struct calm {
 
 struct meter {
     atomic_flag held;
+    _Atomic bool lost; /* somebody waited for who holds it in vain */
     _Atomic uint64_t late; /* ns by which sleeping threads wake up late, averaged */
     _Atomic uint64_t drain; /* as the page's, of this process alone: what that is later by is siblings' work */
     struct queue_place place; /* in the slice's queue */
@@ -142,10 +143,7 @@ static inline void lane_put_back(struct lane *lane, uint64_t ns)
     atomic_fetch_sub_explicit(&lane->ticket, (UINT64_C(1) << TICKET_BITS) - ns, memory_order_relaxed);
 }
 
-static inline unsigned lane_slot(uintptr_t key)
-{
-    return (unsigned)(weir_hash(key) >> 58);
-}
+static inline unsigned lane_slot(uintptr_t key) { return (unsigned)(weir_hash(key) >> 58); }
 
 static inline struct lane *lane_find(struct meter *meter, uintptr_t key)
 {
@@ -175,11 +173,16 @@ static inline bool meter_await(struct meter *meter, uint64_t patience)
     uint64_t now = !taken && patience ? weir_now() : 0, until = now + patience;
     for (; !taken && now < until; now = weir_now(), taken = meter_try(meter))
         weir_sleep_until(now + 50 * WEIR_US);
+    if (!taken && patience)
+        atomic_store_explicit(&meter->lost, true, memory_order_relaxed);
     return taken;
 }
 
+/* A launch's: who ended in the middle, or left by siglongjmp, holds the meter for ever, and is waited for once. */
+static inline uint64_t meter_patience(const struct meter *meter) { return meter->lost ? 0 : METER_PATIENCE; }
 static inline void meter_release(struct meter *meter)
 {
+    atomic_store_explicit(&meter->lost, false, memory_order_relaxed);
     atomic_flag_clear_explicit(&meter->held, memory_order_release);
 }
 

@@ -147,17 +147,15 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     return true;
 }
 
-/*
- * Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What cannot be,
- * because events fail in this context, is free where it never was: a guess slows no program down, hook_errors tells.
- */
+/* Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What cannot be,
+ * because events fail in this context, is free where it never was: a guess slows no program down, hook_errors tells. */
 static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict,
                           const struct pacer_rule *rule)
 {
     struct meter *meter = launch->meter;
     struct pacing pacing = {.meter = meter};
     uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
-    bool held = meter_await(meter, known ? 0 : METER_PATIENCE);
+    bool held = meter_await(meter, known ? 0 : meter_patience(meter));
     uint64_t now = weir_now(), charge = estimate_charge(launch->estimate, now);
     if (held) {
         put_ticket(launch, verdict, rule, now, &pacing);
@@ -235,10 +233,11 @@ void pacing_end(const struct pacing *pacing, CUresult result)
     if (pacing->first && result != CUDA_SUCCESS)
         atomic_store_explicit(&pacing->first->pending, 0, memory_order_relaxed);
     int error = errno;
-    if (pacing->lane && result == CUDA_SUCCESS && meter_await(pacing->meter, pacing->first ? METER_PATIENCE : 0)) {
-        if (pacing->first || pacing->meter->pending < METER_PENDING)
-            meter_close(pacing->meter, pacing->lane, now);
-        meter_release(pacing->meter);
+    struct meter *meter = pacing->meter;
+    if (pacing->lane && result == CUDA_SUCCESS && meter_await(meter, pacing->first ? meter_patience(meter) : 0)) {
+        if (pacing->first || meter->pending < METER_PENDING)
+            meter_close(meter, pacing->lane, now);
+        meter_release(meter);
     }
     gate_let_go(&pacing->hold);
     errno = error;

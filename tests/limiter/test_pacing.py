@@ -91,6 +91,14 @@ class TestShare:
         result = worlds(measured, first, limit=3000, record_us=record_us, seconds=0.6)[0]
         assert 0.2 < result["share"] < 0.31
 
+    def test_a_thread_that_ended_with_the_meter_is_waited_for_once(self, worlds: Worlds) -> None:
+        """Its slice goes on, charged by what is known."""
+        ends = {"thread": 0, "kernel_us": 5, "queue": 0, "ends_at": 0.1}
+        goes_on = {"kernel_us": 50, "functions": 100, "queue": 0, "start_at": 0.2}
+        (result,) = worlds(goes_on, ends, seconds=1)
+        assert 0 < result["longest_call_ms"] < 25
+        assert result["share"] > 0.7
+
     def test_a_quiet_time_saves_up_a_tenth_of_a_second(self, world: World) -> None:
         """Of budget: 30 ms of a GPU at 30 %, once, and what a second holds beside."""
         windows = world(limit=3000, seconds=20, quiet_at=4, quiet_for=10)["windows"]

@@ -36,6 +36,10 @@ static CUresult fake_record(CUevent event, CUstream stream)
     if (capturing())
         abort(); /* an event in a capture would become part of the graph */
     spend(me->set.record_us);
+    if (within(me->set.ends_at, me->set.ends_at)) {
+        me->ended = true;
+        yield();
+    }
     me->records++;
     me->calls++;
     if (within(me->set.broken_at, me->set.broken_for))

@@ -51,6 +51,7 @@
     X(cooperative) X(own_stream)          /* kernels are launched so; … on the thread's default stream */     \
     X(crowded)                            /* streams whose lanes are the same few */                         \
     X(record_us)                          /* host time that recording an event takes */                      \
+    X(ends_at)                            /* it ends in the middle of such a call then */                    \
     X(thread)                             /* it is a thread of that tenant's process, with other streams */  \
     X(queue) X(streams) X(step) X(functions) X(graph) X(slice)                                               \
     X(ahead)                              /* steps; the program waits for its event of so long ago … */      \
