@@ -77,8 +77,9 @@ class Runner:
         self._model = torch.nn.Sequential(*layers)
         self._batch = (TOKENS, WIDTH)
 
+    @torch.inference_mode()
     def profile_run(self) -> None:
-        """One pass of the largest batch."""
+        """One pass of the largest batch, as vLLM's worker makes it: without gradients."""
         self._model(torch.zeros(self._batch, device="cuda", dtype=torch.bfloat16))
         torch.cuda.synchronize()
 

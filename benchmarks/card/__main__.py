@@ -37,8 +37,8 @@ how long the parts take, in seconds, where S is --seconds and 3 are --settle; a 
               launch, 25 memory calls: 570
   alone       each limit S+3, PyTorch's S+7; a start 2, PyTorch's 8. All at 20: 2800; at 8: 1500.
               --rows alone/training/ is one program: 200 at 20, without its row without Weir 165
-  pairs       each row S+3, and 4 to 10 for each of 20 starts; 30 more for two CPU-bound trainings.
-              All at 20: 1000; at 8: 600
+  pairs       each row S+3, and 4 to 10 for each of 20 starts; 30 more where a load does not fill the card.
+              All at 20: 1100; at 8: 700
   latency     twelve rows of S+5. At 20: 300; at 8: 155
   memory      2 to 3 each of 40 rows: 100
   frameworks  15 each of 9 rows: 140; 60 each of 2 more where vLLM is: 260

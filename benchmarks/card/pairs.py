@@ -38,8 +38,8 @@ class Mix:
 
     @property
     def spares(self) -> bool:
-        """Whether none of them fills the card by itself."""
-        return not any(BY_NAME[load].fills for load in self.loads)
+        """Whether one of them does not fill the card by itself."""
+        return not all(BY_NAME[load].fills for load in self.loads)
 
     def lasting(self, bench: Bench) -> float:
         """Seconds that a row takes."""
