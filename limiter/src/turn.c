@@ -11,6 +11,7 @@
 #define TURN_AFTER (50 * WEIR_US) /* … and this much longer, for his word on it is best just after */
 #define TURN_SPARE (30 * WEIR_MS) /* outside of slots, siblings of a slice with so much budget left need no order */
 #define TURN_ALONE (200 * WEIR_MS) /* without siblings for so long, a process queues work for the next slot */
+#define TURN_GATED (80 * WEIR_MS) /* no gate is closed for longer: what is behind it obeys no change meanwhile */
 #define TURN_POLL (200 * WEIR_US) /* how often what shows in no word is looked for */
 
 /* Under a limit a function's second launch waits a while until the first has shown how long it takes. */
@@ -156,7 +157,13 @@ static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rul
         return false;
     struct pacer_state state = state_of(launch, 0, now);
     struct pacer_verdict ahead = pacer_ahead(&state, rule, opening, estimate);
-    if (!ahead.pass || state.shared || !meter_try(meter))
+    if (!ahead.pass || state.shared)
+        return false;
+    if (opening > now + TURN_GATED) {
+        verdict->wait_until = opening - TURN_GATED;
+        return false;
+    }
+    if (!meter_try(meter))
         return false;
     struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
     bool gated = lane && (settled || lane->gate == opening) && now - meter->place.company > TURN_ALONE &&

@@ -111,27 +111,6 @@ class TestShare:
         assert result["claimed"] == pytest.approx(result["share"], abs=0.01)
 
 
-class TestChangesAtRunTime:
-    def test_a_new_limit_holds_for_what_is_launched_later(self, world: World) -> None:
-        before = world(limit=9000, seconds=2)["share"]
-        both = world(limit=9000, relimit_at=2, relimit=3000, seconds=4)["share"]
-        assert both == pytest.approx((before + 0.30) / 2, abs=0.015)
-
-    @pytest.mark.parametrize(("before", "after"), [(1000, 9000), (9000, 1000)])
-    @pytest.mark.parametrize("kernel_us", [1000, 50_000, 300_000])
-    def test_debt_made_under_one_limit_is_repaid_by_the_other(
-        self, world: World, kernel_us: int, before: int, after: int
-    ) -> None:
-        result = world(limit=before, relimit_at=10, relimit=after, kernel_us=kernel_us, seconds=20)
-        second = result["windows"][11:]
-        assert sum(second) / len(second) == pytest.approx(after / 10_000, abs=0.03)
-
-    def test_a_closed_gate_holds_launches_until_its_deadline(self, world: World) -> None:
-        result = world(gate_at=1, gate_for=0.5, seconds=4)
-        assert 490 < result["longest_call_ms"] < 510
-        assert result["share"] == pytest.approx(0.875, abs=0.02)
-
-
 class TestSlot:
     @pytest.mark.parametrize(("slot", "share"), [(SLOT_60, 0.6), (SLOT_30, 0.3)], ids=["60", "30"])
     @pytest.mark.parametrize("kernel_us", [5, 44, 300, 1000])

@@ -89,7 +89,7 @@ class TestWaitsForEvents:
         assert result["counted"] == result["launches"]
 
     def test_a_limit_that_begins_to_bind_does_so_at_once(self, world: World) -> None:
-        both = world(**{**self.FED, "warmup": 0, "seconds": 4}, relimit_at=2, relimit=3000)
+        both = world(**{**self.FED, "warmup": 0, "seconds": 4}, changes_at=2, then_limit=3000)
         assert both["share"] == pytest.approx((1 + 0.30) / 2, abs=0.01)
 
 

@@ -142,28 +142,36 @@ class TestGates:
     def test_the_call_returns_and_the_kernel_begins_with_the_slot(
         self, machine: Machine, make_slice: MakeSlice, card: bytes, then: str
     ) -> None:
+        """It returns 80 ms before; a busy machine may miss that now and then."""
         slice_ = make_slice(ControlDevice(card, core_limit=5000))
+        assert any(self.in_time(machine, slice_, then) for _ in range(5))
+
+    @staticmethod
+    def in_time(machine: Machine, slice_: Slice, then: str) -> bool:
+        """Whether the call had returned before the slot opened, and a reset or an end was over."""
+        slice_.update(slot_deadline=0)
         program = ready(machine, slice_, "gated", then)
         frame = 20_000 * MS
-        opening = close_slot(slice_, frame, 3_000 * MS)
+        opening = close_slot(slice_, frame, 500 * MS)
         output, errors = program.communicate("x", timeout=30)
         over = time.monotonic_ns()
         assert program.returncode == 0, errors
         returned, complete, ended = map(int, output.split())
-        assert returned < opening
-        assert not complete
         if then == "sync":
             assert opening <= ended < opening + frame // 4
-        else:  # a context's end opens its gates, and a process's closes its streams
-            assert over < opening
+            return returned < opening and not complete
+        return (
+            over < opening and not complete
+        )  # a context's end opens its gates, a process's closes its streams
 
     def test_the_thread_that_opens_them_takes_no_signal(
         self, machine: Machine, make_slice: MakeSlice, card: bytes
     ) -> None:
-        slice_ = make_slice(ControlDevice(card, core_limit=5000))
-        program = ready(machine, slice_, "gated", "sync")
+        slice_ = make_slice(ControlDevice(card, core_limit=9000))
+        program = ready(machine, slice_, "gated_contexts", "1000000")
+        slot = {"slot_frame": 2 * MS, "slot_length": MS, "slot_deadline": time.monotonic_ns() + 60_000 * MS}
+        slice_.update(**slot)
         assert program.stdin
-        close_slot(slice_, 60_000 * MS, 30_000 * MS)
         program.stdin.write("x")
         program.stdin.flush()
         eventually(lambda: blocked_signals(program.pid, "weir-gates") == [BLOCKABLE])

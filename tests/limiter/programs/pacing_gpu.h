@@ -109,7 +109,7 @@ static void count_residency(struct tenant *tenant, uint64_t waits_since, uint64_
     tenant->smooth += end - start + (fed ? gap : sooner(gap, change));
     tenant->outside += outside_slot(&tenant->set, start, end);
     for (uint64_t t = start; t < end;) {
-        uint64_t window = (t - tenant->from) / WEIR_S, edge = tenant->from + (window + 1) * WEIR_S;
+        uint64_t window = (t - tenant->from) / window_ns(), edge = tenant->from + (window + 1) * window_ns();
         uint64_t part = sooner(edge, end) - t;
         if (window < WINDOWS)
             tenant->window[window] += part;

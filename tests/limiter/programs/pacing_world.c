@@ -56,8 +56,15 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
     (void)slice, (void)device, (void)policy;
     const struct settings *set = &me->set;
     uint64_t at = me->now - START, gate_at = (uint64_t)(set->gate_at * 1e9);
-    bool changed = set->relimit_at > 0 && (double)at >= set->relimit_at * 1e9;
-    *out = (struct weir_control_device){.core_limit = (uint32_t)(changed ? set->relimit : set->limit)};
+    bool away = within(set->away_at, set->away_for);
+    uint64_t renewed = (away ? START + (uint64_t)(set->away_at * 1e9) : me->now) + WEIR_S;
+    *out = (struct weir_control_device){
+        .core_limit = (uint32_t)IN_FORCE(set, limit, me->now),
+        .loan_core_limit = (uint32_t)IN_FORCE(set, loan, me->now),
+        .lease_core_limit = (uint32_t)IN_FORCE(set, lease, me->now),
+    };
+    out->loan_deadline = out->loan_core_limit ? renewed : 0;
+    out->lease_deadline = out->lease_core_limit ? renewed : 0;
     if (set->gate_at > 0 && at >= gate_at) {
         out->gate = 1;
         out->gate_deadline = START + gate_at + (uint64_t)(set->gate_for * 1e9);
@@ -65,14 +72,14 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
     if (within(set->noise_at, set->noise_for))
         stats()->balance = stats()->drain = INT64_MAX;
     bool beside = set->beside_at > 0 && (double)at >= set->beside_at * 1e9;
-    if (set->frame_us > 0 && (double)at >= set->slot_at * 1e9 && !beside) {
-        out->slot_deadline = me->now + WEIR_S;
-        out->slot_frame = (uint64_t)(set->frame_us * 1e3);
-        out->slot_offset = (uint64_t)(set->offset_us * 1e3);
-        out->slot_length = (uint64_t)(set->length_us * 1e3);
+    if (beside) {
+        out->beside_deadline = renewed;
+    } else {
+        out->slot_deadline = renewed;
+        out->slot_frame = (uint64_t)(IN_FORCE(set, frame_us, me->now) * 1e3);
+        out->slot_offset = (uint64_t)(IN_FORCE(set, offset_us, me->now) * 1e3);
+        out->slot_length = (uint64_t)(IN_FORCE(set, length_us, me->now) * 1e3);
     }
-    if (beside)
-        out->beside_deadline = me->now + WEIR_S;
     return 0;
 }
 
@@ -175,8 +182,8 @@ static void print(uint64_t launches, uint64_t gpu_time, uint64_t counted)
            (double)stats()->throttled_time * 1e-6, (double)me->longest_call * 1e-6,
            (uint64_t)stats()->hook_errors, (uint64_t)stats()->launch_errors, limiter_events,
            launches ? wall * 1e-3 / (double)launches : 0, me->records, me->calls, wall * 1e-6);
-    for (uint64_t i = 0; i + 1 < WINDOWS && me->from + (i + 1) * WEIR_S <= me->now; i++)
-        printf("%s%.5f", i ? ", " : "", (double)me->window[i] * 1e-9);
+    for (uint64_t i = 0; i + 1 < WINDOWS && me->from + (i + 1) * window_ns() <= me->now; i++)
+        printf("%s%.5f", i ? ", " : "", (double)me->window[i] / (double)window_ns());
     printf("]}\n");
 }
 

@@ -21,15 +21,18 @@
 
 /* ---- settings ---- */
 
+/* What the control page says, and from `changes_at` on as then_NAME, where that is given. */
+#define RULES(X) X(limit) X(loan) X(lease) X(frame_us) X(offset_us) X(length_us)
+
 #define REALS(X)                                                                                             \
-    X(limit) X(kernel_us) X(seconds) X(host_us) X(step_idle_us) X(warmup)                                    \
+    X(kernel_us) X(seconds) X(host_us) X(step_idle_us) X(warmup)                                             \
+    X(window_ms)                          /* how long those are of which each one's share is told */         \
     X(think_us)                           /* host time between launches, beside what a launch takes … */     \
     X(pause_every) X(pause_us)            /* … and longer after every so many of them */                     \
-    X(frame_us) X(offset_us) X(length_us) /* a slot */                                                       \
-    X(relimit_at) X(relimit)              /* a limit changed at run time */                                  \
+    X(changes_at)                         /* the control page then says something else */                    \
+    X(away_at) X(away_for)                /* the agent is dead meanwhile: what it wrote ends by itself */    \
     X(gate_at) X(gate_for)                /* a gate that closes at run time */                               \
     X(beside_at)                          /* from then on others run beside it without slots, says the agent */ \
-    X(slot_at)                            /* when the slot begins to be published */                         \
     X(late_us)                            /* by which every sleep wakes up late */                           \
     X(no_gates)                           /* the driver has none */                                          \
     X(load_us)                            /* host time that the first launch of a function takes */          \
@@ -60,14 +63,15 @@
 
 struct settings {
 #define FIELD(name) double name;
-    REALS(FIELD)
-#undef FIELD
+#define CHANGED_FIELD(name) double name, then_##name;
+    REALS(FIELD) RULES(CHANGED_FIELD)
 };
 
-static const struct settings defaults = {.limit = 10000, .kernel_us = 1000, .seconds = 5, .host_us = 3.5,
-                                         .queue = 64, .streams = 1, .functions = 1, .ahead = -1,
+#define UNCHANGED(name) .then_##name = -1,
+static const struct settings defaults = {RULES(UNCHANGED).limit = 10000, .kernel_us = 1000, .seconds = 5,
+                                         .host_us = 3.5, .queue = 64, .streams = 1, .functions = 1, .ahead = -1,
                                          .turn_us = 2000, .switch_us = 220, .record_us = 1.34, .slice = -1,
-                                         .thread = -1};
+                                         .thread = -1, .window_ms = 1000};
 
 static void set_one(struct settings *settings, char *argument)
 {
@@ -75,9 +79,9 @@ static void set_one(struct settings *settings, char *argument)
         const char *name;
         size_t offset;
     } fields[] = {
-#define FIELD(name) {#name, offsetof(struct settings, name)},
-        REALS(FIELD)
-#undef FIELD
+#define NAMED(name) {#name, offsetof(struct settings, name)},
+#define NAMED_TWICE(name) NAMED(name) NAMED(then_##name)
+        REALS(NAMED) RULES(NAMED_TWICE)
     };
     char *value = strchr(argument, '=');
     if (value)
@@ -96,7 +100,7 @@ static void set_one(struct settings *settings, char *argument)
 #define START (1000 * WEIR_S)
 #define TENANTS 16
 #define STREAMS 16
-#define WINDOWS 128
+#define WINDOWS 4096
 #define LAUNCHES 2048 /* the program's own events go round */
 
 struct tenant {
@@ -115,8 +119,18 @@ struct tenant {
 
 static struct tenant tenants[TENANTS], *me = tenants;
 static unsigned tenant_count;
+
+static uint64_t window_ns(void) { return (uint64_t)(tenants[0].set.window_ms * 1e6); }
+
 static ucontext_t scheduler;
 static uint64_t horizon; /* until then nobody else does anything */
+
+static bool changed(const struct settings *set, uint64_t at)
+{
+    return set->changes_at > 0 && at >= START + (uint64_t)(set->changes_at * 1e9);
+}
+
+#define IN_FORCE(set, name, at) (changed(set, at) && (set)->then_##name >= 0 ? (set)->then_##name : (set)->name)
 
 /* Who has the GPU, streams and the limiter's state together with it. */
 static struct tenant *process(void) { return me->set.thread < 0 ? me : &tenants[(unsigned)me->set.thread]; }
