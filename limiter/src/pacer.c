@@ -30,7 +30,7 @@ static uint64_t clamp_balance(uint64_t balance, uint64_t now)
 
 struct pacer_rule pacer_rule(const struct weir_control_device *control, uint64_t now)
 {
-    struct pacer_rule rule = {.limit = cap(control->core_limit)};
+    struct pacer_rule rule = {.limit = cap(control->core_limit), .guarantee = control->core_guarantee};
     if (weir_in_force(control->loan_deadline, now) && cap(control->loan_core_limit) > rule.limit)
         rule.limit = cap(control->loan_core_limit);
     if (weir_in_force(control->lease_deadline, now) && cap(control->lease_core_limit) < rule.limit)
@@ -85,11 +85,19 @@ static int64_t spare(const struct pacer_rule *rule, uint64_t balance, uint64_t f
     return (int64_t)(frame_end - balance - sooner(cost_of(estimate, rule->limit), rule->frame) / 2);
 }
 
+/* Whether it may fall short of its promise: who has more than that, only if so few whole kernels fit in his slot. */
+static bool may_lack(const struct pacer_rule *rule, uint64_t estimate)
+{
+    uint64_t fits = rule->length - rule->length % later(estimate, 1);
+    return rule->limit <= rule->guarantee || fits * WEIR_FULL_CORES < rule->guarantee * rule->frame;
+}
+
 /*
  * The last moment at which this kernel may begin. It must be complete by the slot's end, give or take an
  * edge. One may run over when the slice has fallen half a frame behind, or a quarter of the credit it can have,
- * because whole kernels do not fill its share or the slot's edges took too much of it. A kernel longer than the
- * slot runs over anyway: it goes first, and pays by skipping frames.
+ * because whole kernels do not fill its share or the slot's edges took too much of it: into what was promised to a
+ * neighbour, so not for what was promised to nobody. A kernel longer than the slot runs over anyway: it goes first,
+ * and pays by skipping frames.
  */
 static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64_t estimate,
                            int64_t spare_budget)
@@ -97,7 +105,7 @@ static uint64_t last_begin(const struct pacer_rule *rule, uint64_t start, uint64
     uint64_t end = start + rule->length;
     if (estimate > rule->length)
         return start + rule->length / 2;
-    if (spare_budget > (int64_t)sooner(rule->frame / 2, PACER_CREDIT_CAP / 4))
+    if (spare_budget > (int64_t)sooner(rule->frame / 2, PACER_CREDIT_CAP / 4) && may_lack(rule, estimate))
         return end - later(sooner(estimate / 2, PACER_EDGE), estimate / 8); /* less is not worth an exchange */
     return end - estimate + sooner(estimate / 2, PACER_EDGE);
 }

@@ -50,6 +50,7 @@
 /* What the control page asks of launches at one moment. */
 struct pacer_rule {
     uint32_t limit;      /* basis points in force; WEIR_FULL_CORES: no cap */
+    uint32_t guarantee;  /* … of which so many were promised, the rest is what others leave */
     uint64_t gate_until; /* no launch before that; 0: open */
     uint64_t frame;      /* ns; 0: no slot */
     uint64_t offset;

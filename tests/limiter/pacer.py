@@ -18,6 +18,7 @@ NOW = 5_000 * S  # a multiple of every frame in the tests
 class Rule(ctypes.Structure):
     _fields_ = (
         ("limit", ctypes.c_uint32),
+        ("guarantee", ctypes.c_uint32),
         ("gate_until", ctypes.c_uint64),
         ("frame", ctypes.c_uint64),
         ("offset", ctypes.c_uint64),
@@ -82,4 +83,4 @@ def quota(limit: int) -> Rule:
 
 
 def slot(limit: int = 6000, frame: int = 20 * MS, offset: int = 0, length: int = 12 * MS) -> Rule:
-    return Rule(limit=limit, frame=frame, offset=offset, length=length)
+    return Rule(limit=limit, guarantee=limit, frame=frame, offset=offset, length=length)

@@ -217,6 +217,24 @@ class TestSlot:
         assert set(taken) == {2, 3}
         assert sum(taken[3:]) == 120
 
+    @pytest.mark.parametrize(
+        ("kernel", "position", "guarantee", "runs_over"),
+        [
+            pytest.param(1 * MS, 11_500 * US, 6000, True, id="its edges take of what it was promised"),
+            pytest.param(5 * MS, 10 * MS, 6000, True, id="10 of 12 ms that it was promised"),
+            pytest.param(5 * MS, 10 * MS, 5100, True, id="10 of 10.2, and more that nobody was"),
+            pytest.param(5 * MS, 10 * MS, 5000, False, id="all of 10"),
+            pytest.param(5 * MS, 10 * MS, 0, False, id="nothing was promised"),
+            pytest.param(15 * MS, 0, 0, True, id="longer than the slot"),
+        ],
+    )
+    def test_only_a_promise_is_made_up_for(
+        self, pacer: Any, kernel: int, position: int, guarantee: int, runs_over: bool
+    ) -> None:
+        behind, rule = State(balance=NOW - CREDIT_CAP), slot()
+        rule.guarantee = guarantee
+        assert decide(pacer, behind, rule, NOW + position, kernel).passes is runs_over
+
     def test_the_last_kernel_that_fits_is_launched_only_once_the_gpu_is_close_to_it(self, pacer: Any) -> None:
         """What is before it may take longer than it should; then it would run in a neighbour's time."""
         ahead, close = State(balance=NOW, drain=NOW + 6 * MS), State(balance=NOW, drain=NOW + 2 * MS)

@@ -13,6 +13,7 @@ import pytest
 
 from deviceplugin import slots
 
+from .planned import longest, pages
 from .world import H200, Settings, World, Worlds
 
 BUSY: dict[str, Settings] = {
@@ -45,7 +46,6 @@ LONG: dict[str, Settings] = {
     "10 ms": {"kernel_us": 10_000},
     "100 ms": {"kernel_us": 100_000},
 }
-EVENT = 4000  # ns that a kernel takes longer as it is measured
 WAITING: dict[str, Settings] = {
     "waits for each 44 us": {"kernel_us": 44, "queue": 0},
     "waits for each 1 ms": {"kernel_us": 1000, "queue": 0},
@@ -95,26 +95,12 @@ class TestAlone:
 
 
 def cut(shares: tuple[int, ...], loads: list[Settings]) -> list[Settings]:
-    """The slots that the agent gives slices of these shares, in percent, with these loads."""
+    """The pages that the agent gives slices of these shares, in percent, with these loads."""
     tenants = [
-        slots.Tenant(
-            index,
-            share * 100,
-            busy=True,
-            longest=int(max(load["kernel_us"], load.get("second_us", 0)) * 1000) + EVENT,
-        )
+        slots.Tenant(str(index), share * 100, busy=True, longest=longest(load))
         for index, (share, load) in enumerate(zip(shares, loads, strict=True))
     ]
-    turns = slots.plan(tenants)
-    return [
-        {
-            "limit": one.limit,
-            "frame_us": turns[one.key].frame / 1000,
-            "offset_us": turns[one.key].offset / 1000,
-            "length_us": turns[one.key].length / 1000,
-        }
-        for one in tenants
-    ]
+    return pages(tenants)
 
 
 class TestNeighbours:

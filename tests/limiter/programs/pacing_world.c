@@ -63,6 +63,7 @@ uint32_t weir_control_read(const struct weir_slice *slice, uint32_t device, stru
         .loan_core_limit = (uint32_t)IN_FORCE(set, loan, me->now),
         .lease_core_limit = (uint32_t)IN_FORCE(set, lease, me->now),
     };
+    out->core_guarantee = out->core_limit < WEIR_FULL_CORES ? out->core_limit : 0;
     out->loan_deadline = out->loan_core_limit ? renewed : 0;
     out->lease_deadline = out->lease_core_limit ? renewed : 0;
     if (set->gate_at > 0 && at >= gate_at) {
