@@ -24,7 +24,7 @@ LONGEST_QUIET = 3_000 * MS
 TRIAL = 500 * MS  # 25 frames: one that was late or jittered does not decide
 # Of its share. In slots, programs bound by an H200 reached 84 % and more, bound by hosts 77 and less.
 FILLED = 0.8
-HELD = 2_000 * MS  # a kernel measured a little longer does not move every slot at once
+HELD = 3_000 * MS  # a kernel measured longer, as beside a neighbour, does not move every slot
 FIRST_PATIENCE = 2_000 * MS  # a program that still loads its code fills nothing, and soon will
 LONGEST_PATIENCE = 60_000 * MS
 
@@ -55,23 +55,36 @@ class Activity(Generic[K]):
         self._seen = {key: seen for key, seen in self._seen.items() if key in keep}
 
 
+@dataclass(slots=True)
+class _Kernel:
+    told: int
+    since: int
+    least: int  # of what was claimed since then
+
+
 class Longest(Generic[K]):
-    """The slices' longest kernels, each told anew once in HELD, or when it is another one."""
+    """The slices' longest kernels. A longer one is believed once claimed throughout HELD, or as another.
+
+    Where slots move, neighbours meet, and each measures his kernels up to twice as long, which he claims for
+    ESTIMATE_HALF_LIFE (limiter/src/estimates.h); a frame that followed would move the slots again.
+    """
 
     def __init__(self) -> None:
-        self._told: dict[K, tuple[int, int]] = {}
+        self._kernels: dict[K, _Kernel] = {}
 
     def of(self, key: K, claimed: int, now: int) -> int:
         """The longest kernel, where the page claims `claimed`."""
-        told, since = self._told.get(key, (claimed, now))
-        if now - since >= HELD or abs(claimed - told) > told // 8:
-            told, since = claimed, now
-        self._told[key] = (told, since)
-        return told
+        known = self._kernels.get(key)
+        if known is None or not known.told * 7 // 8 <= claimed <= known.told * 9 // 4:
+            known = self._kernels[key] = _Kernel(claimed, now, claimed)
+        known.least = min(known.least, claimed)
+        if now - known.since >= HELD:
+            known.told, known.since, known.least = known.least, now, claimed
+        return known.told
 
     def forget(self, keep: set[K]) -> None:
         """Drop every slice that is not among `keep`."""
-        self._told = {key: told for key, told in self._told.items() if key in keep}
+        self._kernels = {key: known for key, known in self._kernels.items() if key in keep}
 
 
 @dataclass(slots=True)

@@ -99,16 +99,19 @@ void meter_settle_unmeasured(struct meter *meter, const struct lane *lane, struc
     batch_free(meter, batch);
 }
 
-/* The longest launch of a batch. A neighbour lengthens what was measured, hardly what is usual. */
+/*
+ * The longest launch of a batch, asked before the estimates learn from it: a neighbour lengthens what was measured,
+ * hardly what is usual.
+ */
 static uint64_t longest_of(const struct batch *batch, uint64_t measured)
 {
-    uint64_t longest = 0;
+    uint64_t longest = 0, most = batch->note_count == 1 ? measured / batch->launches : measured;
     for (unsigned i = 0; i < batch->note_count; i++) {
         uint64_t usual = atomic_load_explicit(&batch->notes[i].estimate->ns, memory_order_relaxed);
+        usual = usual && usual < most ? usual : most;
         longest = usual > longest ? usual : longest;
     }
-    uint64_t most = batch->note_count == 1 ? measured / batch->launches : measured;
-    return longest < most ? longest : most;
+    return longest;
 }
 
 static void learn(struct meter *meter, const struct batch *batch, uint64_t measured, uint64_t now)
@@ -120,14 +123,14 @@ static void learn(struct meter *meter, const struct batch *batch, uint64_t measu
         atomic_store(&first->pending, 0); /* its next launch is measured instead */
         return;
     }
+    uint64_t longest = batch->launches ? longest_of(batch, measured) : 0;
     if (batch->apart)
         estimate_correct(first, measured);
     else if (batch->note_count == 1)
         estimate_learn(first, measured, batch->launches);
     else
         estimate_scale(batch->notes, batch->note_count, (uint64_t)batch->charged, measured);
-    if (batch->launches)
-        longest_note(&meter->stats->longest_kernel, &meter->stats->longest_seen, longest_of(batch, measured), now);
+    longest_note(&meter->stats->longest_kernel, &meter->stats->longest_seen, longest, now);
 }
 
 /*

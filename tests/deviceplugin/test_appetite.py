@@ -137,12 +137,31 @@ def test_patience_has_an_end():
     assert host_bound.run(LONGEST_PATIENCE / 1e9 + 2, part=0)
 
 
-def test_a_kernel_measured_a_little_longer_is_told_after_a_while_another_one_at_once():
-    longest = Longest()
-    assert longest.of("a", 800, now=0) == 800
-    assert longest.of("a", 810, now=HELD - 1) == 800
-    assert longest.of("a", 810, now=HELD) == 810
-    assert longest.of("a", 790, now=HELD + 1) == 810
-    assert longest.of("a", 1000, now=HELD + 2) == 1000
+def told(claims: list[int], every: int = 100 * MS) -> list[int]:
+    longest = Longest[str]()
+    return [longest.of("a", claimed, now=index * every) for index, claimed in enumerate(claims)]
+
+
+def test_a_longer_kernel_is_believed_once_it_was_claimed_throughout():
+    ticks = HELD // (100 * MS)
+    assert told([1000] + [1400] * 2 * ticks)[-1] == 1400
+    assert told([1000] + [1400] * (ticks - 1)) == [1000] * ticks
+
+
+def test_one_that_only_neighbours_lengthened_never_is():
+    spike = [1000] * 5 + [1900] * 21 + [1450] * 4  # it is claimed for ESTIMATE_HALF_LIFE after its last
+    assert set(told(spike * 10)) == {1000}
+
+
+@pytest.mark.parametrize(
+    "claimed", [870, 2300, 20_000], ids=["shorter", "more than a neighbour does", "long"]
+)
+def test_another_one_is_told_at_once(claimed):
+    assert told([1000, 1000, claimed]) == [1000, 1000, claimed]
+
+
+def test_who_was_forgotten_is_told_anew():
+    longest = Longest[str]()
+    longest.of("a", 1000, now=0)
     longest.forget(set())
-    assert longest.of("a", 1001, now=HELD + 3) == 1001
+    assert longest.of("a", 1001, now=1) == 1001

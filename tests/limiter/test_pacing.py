@@ -182,6 +182,13 @@ class TestMeasuring:
         result = world(limit=5000, kernel_us=5000, queue=4, longer_at=2, longer=0.9, warmup=2, seconds=5)
         assert result["longest_kernel_us"] == pytest.approx(4500, rel=0.005)
 
+    def test_what_a_slots_end_lengthened_once_is_not_taken_for_it(self, worlds: Worlds) -> None:
+        """A slot of ten kernels and a half: the last one runs beside the neighbour's first."""
+        frame = {"limit": 2500, "frame_us": 43_000, "length_us": 10_650, "kernel_us": 1000}
+        four = [{**frame, "offset_us": index * 10_750} for index in range(4)]
+        each = worlds(*four, seconds=10, warmup=2, **H200)
+        assert all(1000 < one["longest_kernel_us"] < 1020 for one in each)
+
     def test_but_not_while_it_comes_back(self, world: World) -> None:
         result = world(limit=5000, kernel_us=20_000, second_us=40, queue=4, warmup=2, seconds=15)
         assert result["longest_kernel_us"] == pytest.approx(20_000, rel=0.02)
