@@ -98,10 +98,25 @@ static void lane_start(struct lane *lane, uintptr_t key, CUstream stream, struct
     atomic_store(&lane->key, key);
 }
 
-struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream, uint64_t now)
+static bool is_busy(const struct meter *meter, const struct lane *lane)
 {
-    struct timeline *timeline = meter_timeline(meter, context, now);
-    struct lane *lane = lane_find(meter, key);
+    return (meter->open | meter->waiting) & lane_bit(meter, lane);
+}
+
+/* Whether all its work is of functions that were measured. Who opened its batch may write to that until his call has
+ * returned. */
+static bool is_known(const struct lane *lane)
+{
+    const struct batch *batch = lane->oldest, *open = lane->open;
+    while (batch && !batch->guessed)
+        batch = batch->next;
+    return !batch && !(open && (open->guessed || !atomic_load_explicit(&open->launched, memory_order_relaxed)));
+}
+
+struct lane *meter_lane(struct meter *meter, uintptr_t key, CUstream stream, bool first, uint64_t now)
+{
+    struct timeline *timeline = meter_timeline(meter, stream_context(stream), now);
+    struct lane *lane = lane_find(meter, key), *known = NULL;
     if (!meter->ready)
         prepare(meter);
     if (!timeline)
@@ -110,15 +125,24 @@ struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, C
         return lane;
     for (unsigned probe = 0; !lane && probe < METER_LANES; probe++) {
         struct lane *other = &meter->lanes[(lane_slot(key) + probe) % METER_LANES];
-        if (!atomic_load(&other->key) || !((meter->open | meter->waiting) & lane_bit(meter, other)))
+        if (!atomic_load(&other->key) || !is_busy(meter, other))
             lane = other;
+        else if (first && !known && is_known(other))
+            known = other;
     }
-    if (!lane || ((meter->open | meter->waiting) & lane_bit(meter, lane)))
+    if (!lane && known)
+        lane_forget(meter, lane = known, true, now);
+    if (!lane || is_busy(meter, lane))
         return NULL; /* all busy, or a stream that is gone had the handle and its work is not settled yet */
     if (atomic_load(&lane->key))
         settle_strays(meter, lane, now);
     lane_start(lane, key, stream, timeline);
     return lane;
+}
+
+bool meter_is_full(const struct meter *meter)
+{
+    return !~(meter->open | meter->waiting) || !meter->free_batches;
 }
 
 /* ---- batches ---- */

@@ -1,6 +1,5 @@
 /*
- * The meter of one device: GPU time measured in batches of about a millisecond of estimated work per
- * stream.
+ * The meter of one device: GPU time measured in batches of about a millisecond of estimated work per stream.
  *
  * A lane stands for a stream. It carries a ticket: estimated work that may pass without bookkeeping, taken
  * with one atomic add by any thread. A batch is what passed between two timing events: it starts where the
@@ -219,13 +218,14 @@ static inline void batch_free(struct meter *meter, struct batch *batch)
     meter->free_batches = batch;
 }
 
-/* The stream's lane, made if need be; NULL: there is no room. */
-struct lane *meter_lane(struct meter *meter, uintptr_t key, CUcontext context, CUstream stream, uint64_t now);
+/* The stream's lane, made if need be; for a `first` launch in the place of one whose work is all of functions that were
+ * measured, and is settled as they were. NULL: there is no room. */
+struct lane *meter_lane(struct meter *meter, uintptr_t key, CUstream stream, bool first, uint64_t now);
+/* Whether no lane is free, or no batch. */
+bool meter_is_full(const struct meter *meter);
 
-/*
- * How much to put on the lane's ticket, so that it covers this launch and what may follow it unasked: never
- * more than its batch still lacks, or a host that leaves gaps would lengthen it again and again.
- */
+/* How much to put on the lane's ticket, so that it covers this launch and what may follow it unasked: never
+ * more than its batch still lacks, or a host that leaves gaps would lengthen it again and again. */
 uint64_t lane_lacks(const struct lane *lane, uint64_t charge, uint64_t granted);
 
 /*
@@ -278,11 +278,11 @@ void meter_unlink_oldest(struct meter *meter, struct lane *lane);
 
 /* The context's timeline, made if need be; NULL: there is no room, or nobody knows which context it is. */
 struct timeline *meter_timeline(struct meter *meter, CUcontext context, uint64_t now);
-/*
- * The context ends: what its streams have yet to do is charged as estimated, and nothing is asked of it afterwards.
- * `alive`: it has not ended yet, so its events are given back to the driver.
- */
+/* The context ends: what its streams have yet to do is charged as estimated, and nothing is asked of it afterwards.
+ * `alive`: it has not ended yet, so its events are given back to the driver. */
 void meter_forget(struct meter *meter, CUcontext context, bool alive, uint64_t now);
+/* The same of one stream, whose lane is free then. */
+void lane_forget(struct meter *meter, struct lane *lane, bool alive, uint64_t now);
 
 /* Ends the open batch's ticket: what it still held is given back, what was overdrawn is charged. */
 void meter_tally(struct meter *meter, struct lane *lane, uint64_t now);

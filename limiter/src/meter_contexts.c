@@ -22,7 +22,7 @@ static void drop(struct lane *lane, CUevent event, bool alive)
         timeline_drop(lane->timeline, event);
 }
 
-static void lane_forget(struct meter *meter, struct lane *lane, bool alive, uint64_t now)
+void lane_forget(struct meter *meter, struct lane *lane, bool alive, uint64_t now)
 {
     if (lane->open)
         drop(lane, lane->open->start, alive);

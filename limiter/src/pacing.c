@@ -112,8 +112,8 @@ static bool comes_due(const struct launch *launch, const struct lane *lane)
     return true;
 }
 
-/* Puts a ticket on the launch's lane; its batch, where that is newly opened. False: it cannot be measured. */
-static bool put_ticket(const struct launch *launch, const struct pacer_verdict *verdict,
+/* Puts a ticket on the launch's lane; its batch, where that is newly opened. If not, it cannot be measured. */
+static void put_ticket(const struct launch *launch, const struct pacer_verdict *verdict,
                        const struct pacer_rule *rule, uint64_t now, struct pacing *pacing)
 {
     struct terms terms = {.limit = rule->limit, .beside = rule->beside && !rule->frame};
@@ -122,10 +122,10 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
         terms.slot_start = verdict->expires - rule->length;
     }
     struct meter *meter = launch->meter;
-    struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
-    if (!lane)
-        return false;
     uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
+    struct lane *lane = meter_lane(meter, launch->key, launch->stream, !known, now);
+    if (!lane)
+        return;
     struct coming coming = {known, verdict->grant, comes_due(launch, lane), launch->single,
                             lane_is_watched(meter, lane, &terms, now)};
     bool ends = !known || (coming.due && is_short(&coming)) || (coming.watched && lane->open && lane->open->blind);
@@ -135,7 +135,7 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     struct plan plan = meter_plan(lane, &coming);
     uint64_t size = lane_lacks(lane, estimate_charge(launch->estimate, now), plan.grant);
     if (!meter_open(meter, lane, size, &terms, &plan, now))
-        return false;
+        return;
     uint64_t ticks = weir_ticks(), life = verdict->expires > now ? verdict->expires - now : 0;
     atomic_store_explicit(&lane->expires, ticks + in_ticks(life), memory_order_relaxed);
     atomic_store_explicit(&lane->last, ticks, memory_order_relaxed);
@@ -144,11 +144,11 @@ static bool put_ticket(const struct launch *launch, const struct pacer_verdict *
     pacing->lane = lane;
     pacing->opened = opening ? lane->open : NULL;
     pacing->hold = opening ? lane->open->hold : (struct hold){.until = 0};
-    return true;
 }
 
-/* Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What cannot be,
- * because events fail in this context, is free where it never was: a guess slows no program down, hook_errors tells. */
+/* Charges the launch: to its lane's batch, or where that is not possible by itself, as last measured. What never was is
+ * free where events fail in this context: a guess slows no program down, hook_errors tells. For want of room it is not,
+ * or all that passes until there is some would be. */
 static struct pacing book(const struct launch *launch, const struct pacer_verdict *verdict,
                           const struct pacer_rule *rule)
 {
@@ -156,15 +156,16 @@ static struct pacing book(const struct launch *launch, const struct pacer_verdic
     struct pacing pacing = {.meter = meter};
     uint64_t known = atomic_load_explicit(&launch->estimate->ns, memory_order_relaxed);
     bool held = meter_await(meter, known ? 0 : meter_patience(meter));
-    uint64_t now = weir_now(), charge = estimate_charge(launch->estimate, now);
+    uint64_t now = weir_now(), charge = estimate_charge(launch->estimate, now), alone = known;
     if (held) {
         put_ticket(launch, verdict, rule, now, &pacing);
+        alone = meter_is_full(meter) ? charge : known;
         meter_release(meter);
     } else {
         pacing.lane = lane_find(meter, launch->key);
     }
     if (!pacing.lane) {
-        meter_charge(meter, (int64_t)known, rule->limit, now);
+        meter_charge(meter, (int64_t)alone, rule->limit, now);
         launch_count(&meter->stats->gpu_time, known);
         launch_count(&meter->stats->launches, 1);
         return (struct pacing){.meter = NULL};

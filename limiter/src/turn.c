@@ -165,7 +165,7 @@ static bool goes_ahead(const struct launch *launch, const struct pacer_rule *rul
     }
     if (!meter_try(meter))
         return false;
-    struct lane *lane = meter_lane(meter, launch->key, stream_context(launch->stream), launch->stream, now);
+    struct lane *lane = meter_lane(meter, launch->key, launch->stream, false, now);
     bool gated = lane && (settled || lane->gate == opening) && now - meter->place.company > TURN_ALONE &&
                  meter_gate(meter, lane, opening, now);
     meter_release(meter);

@@ -91,6 +91,26 @@ class TestShare:
         result = worlds(measured, first, limit=3000, record_us=record_us, seconds=0.6)[0]
         assert 0.2 < result["share"] < 0.31
 
+    @pytest.mark.parametrize("queue", [0, 1000])
+    def test_first_kernels_are_not_free_where_64_other_streams_were_used(
+        self, worlds: Worlds, queue: int
+    ) -> None:
+        """They rest, but their lanes are theirs: nothing was charged, so nothing was held back."""
+        used = {"kernel_us": 5, "streams": 64, "think_us": 60, "quiet_at": 0.45, "quiet_for": 5.5}
+        first = {"thread": 0, "kernel_us": 20_000, "functions": 100_000, "streams": 64, "start_at": 0.5}
+        windows = worlds(used, first | {"queue": queue}, limit=3000, seconds=6)[0]["windows"]
+        assert windows[1:] == [pytest.approx(0.30, abs=0.01)] * 5
+
+    @pytest.mark.parametrize("streams", [64, 128])
+    def test_first_kernels_are_not_free_while_there_is_no_room_to_measure_them(
+        self, world: World, streams: int
+    ) -> None:
+        """For want of lanes, or of batches, 65,000 and 130,000 kernels of a second were launched."""
+        unknown = {"kernel_us": 1_000_000, "functions": 100_000, "streams": streams, "queue": 1000}
+        result = world(**unknown, limit=3000, seconds=20)
+        assert result["launches"] < 400
+        assert result["share"] < 0.4
+
     def test_a_thread_that_ended_with_the_meter_is_waited_for_once(self, worlds: Worlds) -> None:
         """Its slice goes on, charged by what is known."""
         ends = {"thread": 0, "kernel_us": 5, "queue": 0, "ends_at": 0.1}

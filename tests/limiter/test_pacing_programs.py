@@ -12,9 +12,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from limiter.layout import FULL_CORES
 from limiter.pages import ControlDevice
 from simgpu.load import program
 from tests.limiter.conftest import Machine, MakeSlice, Slice
@@ -220,13 +222,15 @@ class TestChangesAtRunTime:
 
 
 class TestManyThreads:
+    MODES: ClassVar = ["own", "shared", "default", "thread", "contexts", "away", "brief", "fork"]
+
     @pytest.mark.parametrize(
-        "mode", ["own", "shared", "default", "thread", "contexts", "away", "brief", "fork"]
+        ("mode", "limit"), [*((mode, 9000) for mode in MODES), ("many", 9000), ("many", FULL_CORES)]
     )
     def test_no_launch_is_lost_or_counted_twice(
-        self, machine: Machine, make_slice: MakeSlice, card: bytes, mode: str
+        self, machine: Machine, make_slice: MakeSlice, card: bytes, mode: str, limit: int
     ) -> None:
-        slice_ = make_slice(ControlDevice(card, core_limit=9000))
+        slice_ = make_slice(ControlDevice(card, core_limit=limit))
         process = machine.start(slice_, mode, "4", "3000", name="pacing_threads")
         output, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors

@@ -45,7 +45,8 @@ static CUresult fake_record(CUevent event, CUstream stream)
     if (within(me->set.broken_at, me->set.broken_for))
         return CUDA_ERROR_INVALID_HANDLE;
     events[(uintptr_t)event] = NEVER;
-    enqueue(stream, (struct op){.soonest = me->now, .event = (unsigned)(uintptr_t)event});
+    unsigned record = ++records[(uintptr_t)event];
+    enqueue(stream, (struct op){.soonest = me->now, .event = (unsigned)(uintptr_t)event, .record = record});
     return CUDA_SUCCESS;
 }
 static CUresult fake_query(CUevent event)
@@ -157,7 +158,7 @@ static void run_kernel(CUstream stream, double ns)
         *event = new_event();
     events[*event] = NEVER;
     ns *= varied() * (is_longer(process()->launched[index]) ? me->set.longer : 1);
-    enqueue(stream, (struct op){(uint64_t)ns, me->now + SUBMIT, *event, true});
+    enqueue(stream, (struct op){.left = (uint64_t)ns, .soonest = me->now + SUBMIT, .event = *event, .kernel = true});
 }
 
 static CUresult launch(CUgraphExec graph, double ns, CUstream stream)

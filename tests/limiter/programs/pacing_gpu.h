@@ -21,8 +21,9 @@
 struct op {
     uint64_t left;    /* ns; of a kernel */
     uint64_t soonest;
-    unsigned event;   /* that is complete with it */
+    unsigned event;   /* that is complete with it … */
     bool kernel;
+    unsigned record;  /* … if it was not recorded anew since */
 };
 
 struct channel {
@@ -31,15 +32,24 @@ struct channel {
     uint64_t kernel_after, after; /* the last operation's end, with what the next has to wait */
 };
 
+typedef unsigned __int128 stream_mask;
+
+static unsigned lowest(stream_mask mask)
+{
+    return (uint64_t)mask ? (unsigned)__builtin_ctzll((uint64_t)mask)
+                          : 64 + (unsigned)__builtin_ctzll((uint64_t)(mask >> 64));
+}
+
 static struct {
     uint64_t now, turn_began;
     unsigned process;
     struct channel channels[TENANTS][STREAMS];
-    uint32_t filled[TENANTS]; /* masks */
+    stream_mask filled[TENANTS];
     uint64_t busy;
 } gpu;
 
 static uint64_t events[EVENTS]; /* when complete; NEVER: not yet */
+static unsigned records[EVENTS];
 static unsigned event_count = 1;
 
 static unsigned new_event(void)
@@ -62,8 +72,8 @@ static uint64_t ready(struct channel *channel)
 static uint64_t process_ready(unsigned process)
 {
     uint64_t first = NEVER;
-    for (uint32_t filled = gpu.filled[process]; filled; filled &= filled - 1)
-        first = sooner(first, ready(&gpu.channels[process][__builtin_ctz(filled)]));
+    for (stream_mask filled = gpu.filled[process]; filled; filled &= filled - 1)
+        first = sooner(first, ready(&gpu.channels[process][lowest(filled)]));
     return first;
 }
 
@@ -72,12 +82,13 @@ static void finish(unsigned process, unsigned index)
     struct channel *channel = &gpu.channels[process][index];
     struct op *op = head(channel);
     const struct settings *card = &tenants[0].set;
-    events[op->event] = gpu.now;
+    if (op->record == records[op->event])
+        events[op->event] = gpu.now;
     channel->after = gpu.now;
     channel->kernel_after = gpu.now + (uint64_t)((op->kernel ? card->gap_us : card->mark_us) * 1e3);
     channel->head = (channel->head + 1) % QUEUE;
     if (--channel->count == 0)
-        gpu.filled[process] &= ~(UINT32_C(1) << index);
+        gpu.filled[process] &= ~((stream_mask)1 << index);
 }
 
 static uint64_t outside_slot(const struct settings *set, uint64_t start, uint64_t end)
@@ -153,12 +164,12 @@ static uint64_t others_ready(void)
 static void run_kernels(uint64_t limit)
 {
     uint64_t step = limit, waits_since = NEVER;
-    uint32_t running = 0;
-    for (uint32_t filled = gpu.filled[gpu.process]; filled; filled &= filled - 1) {
-        unsigned index = (unsigned)__builtin_ctz(filled);
+    stream_mask running = 0;
+    for (stream_mask filled = gpu.filled[gpu.process]; filled; filled &= filled - 1) {
+        unsigned index = lowest(filled);
         struct channel *channel = &gpu.channels[gpu.process][index];
         bool begins = ready(channel) <= gpu.now;
-        running |= begins ? UINT32_C(1) << index : 0;
+        running |= begins ? (stream_mask)1 << index : 0;
         if (begins)
             waits_since = sooner(waits_since, head(channel)->soonest);
         step = sooner(step, begins ? gpu.now + head(channel)->left : ready(channel));
@@ -168,7 +179,7 @@ static void run_kernels(uint64_t limit)
     uint64_t ran = step - gpu.now;
     gpu.now = step;
     for (; running; running &= running - 1) {
-        unsigned index = (unsigned)__builtin_ctz(running);
+        unsigned index = lowest(running);
         struct op *op = head(&gpu.channels[gpu.process][index]);
         op->left -= op->kernel ? ran : 0;
         if (!op->left)
@@ -226,7 +237,7 @@ static void enqueue(CUstream stream, struct op op)
     while (channel->count == QUEUE)
         await(head(channel)->event);
     channel->ops[(channel->head + channel->count++) % QUEUE] = op;
-    gpu.filled[number] |= UINT32_C(1) << index;
+    gpu.filled[number] |= (stream_mask)1 << index;
 }
 
 static struct op *last_op(CUstream stream)

@@ -9,12 +9,14 @@
  *     contexts  each has a context of its own and launches into its legacy default stream
  *     away      each into a stream of a context of its own, which is not current then
  *     brief     each into a new stream for every ten launches, which it does not wait for
+ *     many      each into 40 streams in turn, and now and then a kernel of another size, to be measured anew
  *     fork      a child that was forked before the first use launches beside its parent, in own streams
  */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,16 +71,21 @@ static void set_up(void)
     world.launch = REAL(cuLaunchKernel);
 }
 
+#define MANY 40
+
 static bool mode(const char *name) { return strcmp(world.mode, name) == 0; }
 
-static void *work(void *unused)
+static void *work(void *number)
 {
     CUstream stream = mode("default") || mode("contexts") ? NULL : mode("thread") ? CU_STREAM_PER_THREAD : world.shared;
     unsigned long long ns = 5000;
     void *parameters[] = {&ns};
     CUfunction function = world.function;
     CUcontext own;
+    CUstream many[MANY];
     CALL(cuCtxSetCurrent, world.context);
+    for (int i = 0; mode("many") && i < MANY; i++)
+        CALL(cuStreamCreate, &many[i], CU_STREAM_NON_BLOCKING);
     if (mode("contexts") || mode("away")) {
         CALL(cuCtxCreate, &own, NULL, 0, 0);
         function = load();
@@ -93,11 +100,16 @@ static void *work(void *unused)
                 CALL(cuStreamDestroy, stream);
             CALL(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
         }
-        if (world.launch(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) != CUDA_SUCCESS)
+        unsigned blocks = 1;
+        if (mode("many")) {
+            stream = many[i % MANY];
+            blocks = (4 + (unsigned)(uintptr_t)number % 4) << (i / 100 % 28);
+        }
+        if (world.launch(function, blocks, 1, 1, 1, 1, 1, 0, stream, parameters, NULL) != CUDA_SUCCESS)
             exit(1);
     }
     CALL(cuStreamSynchronize, stream);
-    return unused;
+    return NULL;
 }
 
 int main(int argc, char **argv)
@@ -111,7 +123,7 @@ int main(int argc, char **argv)
     set_up();
     pthread_t all[64];
     for (long i = 0; i < threads; i++)
-        pthread_create(&all[i], NULL, work, NULL);
+        pthread_create(&all[i], NULL, work, (void *)(uintptr_t)i);
     for (long i = 0; i < threads; i++)
         pthread_join(all[i], NULL);
     CALL(cuCtxSynchronize);

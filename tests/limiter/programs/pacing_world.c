@@ -103,7 +103,7 @@ static void launch_one(uint64_t number)
     unsigned grid = second && !another ? (unsigned)me->set.second_grid : 1;
     uintptr_t ns = (uintptr_t)((another ? me->set.second_us : me->set.kernel_us) * 1e3);
     uint64_t turn = number / (me->set.second_us > 0 ? 2 : 1) % (uint64_t)me->set.functions;
-    uintptr_t handle = ns << 8 | (turn + (another ? 128 : 0));
+    uintptr_t handle = (ns << 8) + turn + (another ? 128 : 0);
     uint64_t before = me->now;
     if (me->set.graph > 0)
         cuGraphLaunch((CUgraphExec)handle, stream_of(number));

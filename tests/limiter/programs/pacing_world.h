@@ -99,7 +99,7 @@ static void set_one(struct settings *settings, char *argument)
 
 #define START (1000 * WEIR_S)
 #define TENANTS 16
-#define STREAMS 16
+#define STREAMS 128 /* bits of a mask; twice as many as a meter has lanes */
 #define WINDOWS 4096
 #define LAUNCHES 2048 /* the program's own events go round */
 
